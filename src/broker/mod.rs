@@ -1,0 +1,1 @@
+//! The broker: listener, connections, command processors, life cycle.

@@ -1,0 +1,1 @@
+//! The `metaq` command line: argument parsing and output.

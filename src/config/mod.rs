@@ -1,0 +1,1 @@
+//! `server.ini`: reading, checking, effective values (03 §1–6).

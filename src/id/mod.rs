@@ -1,0 +1,9 @@
+//! Names and positions, each a type of its own so that no bare number crosses a function.
+
+mod broker;
+mod number;
+mod topic;
+
+pub use broker::{BrokerId, BrokerUrl, InvalidBrokerUrl, Partition};
+pub use number::{MessageId, Offset, PartitionIndex};
+pub use topic::{InvalidTopicName, TopicName};

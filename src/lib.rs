@@ -1,0 +1,35 @@
+//! metaq: a message broker, client library and command line natively compatible with MetaQ
+//! (Alibaba Metamorphosis 1.4), coordinated through ZooKeeper.
+//!
+//! The crate is a house of rooms; dependencies point up this table only.
+//!
+//! | room | owns | needs the feature |
+//! |---|---|---|
+//! | [`id`] | newtypes for everything that has a name or a position | |
+//! | [`message`] | the stored record, its body and checksum | |
+//! | [`protocol`] | commands and responses, decoder and encoder in one place | |
+//! | [`config`] | `server.ini`: reading, checking, effective values | `broker` |
+//! | [`store`] | segments, append, flush, recovery, one directory lock | `broker` |
+//! | [`zk`] | the coordinator seam, node paths and formats, registration | |
+//! | [`client`] | connections to a broker and discovery, seed of the client library | `client` |
+//! | [`broker`] | listener, connections, command processors, life cycle | `broker` |
+//! | [`cli`] | the `metaq` binary: arguments and output | `broker` |
+//!
+//! `ARCHITECTURE.md` tells how they work together.
+
+pub mod id;
+pub mod message;
+pub mod protocol;
+pub mod zk;
+
+#[cfg(feature = "client")]
+pub mod client;
+
+#[cfg(feature = "broker")]
+pub mod broker;
+#[cfg(feature = "broker")]
+pub mod cli;
+#[cfg(feature = "broker")]
+pub mod config;
+#[cfg(feature = "broker")]
+pub mod store;

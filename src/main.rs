@@ -1,0 +1,3 @@
+//! The `metaq` binary.
+
+fn main() {}

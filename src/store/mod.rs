@@ -1,0 +1,1 @@
+//! The message store: segments, append, flush, recovery (02).
