@@ -1,1 +1,12 @@
-//! Connections to a broker and discovery through ZooKeeper: the seed of the client library.
+//! Connections to a broker and what one can ask it: the seed of the client library.
+//!
+//! [`Connection`] carries any number of requests at once over one TCP connection and matches answers by opaque;
+//! [`BrokerClient`] speaks in messages and offsets on top of it.
+
+mod broker_client;
+mod connection;
+mod error;
+
+pub use broker_client::{BrokerClient, Fetched, OffsetRange, Sent, TopicOffsets};
+pub use connection::{Connection, ConnectionOptions};
+pub use error::{ClientError, Outcome};

@@ -1,0 +1,231 @@
+//! What one can ask a single broker, in terms of messages and offsets.
+
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+
+use super::{ClientError, Connection, ConnectionOptions};
+use crate::id::{MessageId, Offset, PartitionIndex};
+use crate::message;
+use crate::protocol::{Get, OffsetQuery, Put, Request, Response, Stats, Status};
+
+/// Requests to one broker; shared by reference, each call independent of the others.
+#[derive(Debug)]
+pub struct BrokerClient {
+    connection: Connection,
+}
+
+/// Where a message went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// The id that the broker gave it.
+    pub id: MessageId,
+    /// The partition, also where the broker chose it.
+    pub partition: PartitionIndex,
+    /// Its first byte; -1 inside a transaction.
+    pub offset: Offset,
+}
+
+/// The answer to a get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fetched {
+    /// Bytes of the log from the offset on, cut anywhere.
+    Data(Bytes),
+    /// Continue at this offset instead.
+    Moved(Offset),
+    /// Nothing there, or not yet.
+    Nothing,
+}
+
+/// First and next offset of a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffsetRange {
+    /// Offset of the oldest message.
+    pub min: Offset,
+    /// Offset behind the last visible message.
+    pub max: Offset,
+}
+
+/// The partitions of a topic that hold or held messages.
+pub type TopicOffsets = Vec<(PartitionIndex, OffsetRange)>;
+
+impl BrokerClient {
+    /// Connects to `host:port`.
+    ///
+    /// # Errors
+    /// As [`Connection::connect`].
+    pub async fn connect(address: &str, options: ConnectionOptions) -> Result<Self, ClientError> {
+        Ok(Self { connection: Connection::connect(address, options).await? })
+    }
+
+    /// `host:port` of the broker.
+    pub fn address(&self) -> &str {
+        self.connection.address()
+    }
+
+    /// Puts one message. Messages for one partition are stored in the order of the calls by a metaq broker; a broker on
+    /// the JVM promises an order only if each call awaits the one before.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the broker did not take it; otherwise as [`Connection::request`].
+    pub async fn put(
+        &self,
+        topic: &ByteString,
+        partition: PartitionIndex,
+        attribute: Option<&str>,
+        payload: &[u8],
+    ) -> Result<Sent, ClientError> {
+        let mut body = BytesMut::with_capacity(message::encoded_body_len(attribute, payload));
+        let flag = message::encode_body(attribute, payload, &mut body);
+        let body = body.freeze();
+        let put = Put {
+            topic: topic.clone(),
+            partition,
+            flag,
+            checksum: Some(message::checksum(&body)),
+            transaction: None,
+            opaque: self.connection.next_opaque(),
+            body,
+        };
+        let text = self.success(&Request::Put(put)).await?;
+        let mut numbers = text.split(' ');
+        let mut next = || numbers.next().and_then(|number| number.parse::<i64>().ok());
+        match (next(), next().and_then(|n| i32::try_from(n).ok()), next()) {
+            (Some(id), Some(partition), Some(offset)) => Ok(Sent {
+                id: MessageId::new(id),
+                partition: PartitionIndex::new(partition),
+                offset: Offset::new(offset),
+            }),
+            _ => Err(self.unexpected(format!("'{text}' as the result of a put"))),
+        }
+    }
+
+    /// Gets at most `max_size` bytes from an offset on.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] for any status but 200, 301 and 404; otherwise as [`Connection::request`].
+    pub async fn get(
+        &self,
+        topic: &ByteString,
+        group: &ByteString,
+        partition: PartitionIndex,
+        offset: Offset,
+        max_size: i32,
+    ) -> Result<Fetched, ClientError> {
+        let get = Get {
+            topic: topic.clone(),
+            group: group.clone(),
+            partition,
+            offset,
+            max_size,
+            opaque: self.connection.next_opaque(),
+            surplus: ByteString::new(),
+        };
+        match self.connection.request(&Request::Get(get)).await? {
+            Response::Value(value) => Ok(Fetched::Data(value.data)),
+            Response::Result(result) if result.status == Status::NOT_FOUND => Ok(Fetched::Nothing),
+            Response::Result(result) if result.status == Status::MOVED => {
+                self.offset_in(&result.body).map(Fetched::Moved)
+            }
+            Response::Result(result) => Err(refused(result.status, &result.body)),
+        }
+    }
+
+    /// Asks for the nearest offset that is sure to be the start of a record: the start of the segment (01 §8.4).
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the partition does not exist; otherwise as [`Connection::request`].
+    pub async fn nearest_offset(
+        &self,
+        topic: &ByteString,
+        group: &ByteString,
+        partition: PartitionIndex,
+        offset: Offset,
+    ) -> Result<Offset, ClientError> {
+        let opaque = self.connection.next_opaque();
+        let query = OffsetQuery { topic: topic.clone(), group: group.clone(), partition, offset, opaque };
+        let text = self.success(&Request::Offset(query)).await?;
+        self.offset_in(text.as_bytes())
+    }
+
+    /// Asks for a statistics item; the empty one is the broker's own.
+    ///
+    /// # Errors
+    /// As [`Connection::request`].
+    pub async fn stats(&self, item: &str) -> Result<String, ClientError> {
+        let opaque = self.connection.next_opaque();
+        self.success(&Request::Stats(Stats { item: item.into(), opaque })).await
+    }
+
+    /// The broker's version text.
+    ///
+    /// # Errors
+    /// As [`Connection::request`].
+    pub async fn version(&self) -> Result<String, ClientError> {
+        self.success(&Request::Version(self.connection.next_opaque())).await
+    }
+
+    /// The partitions of a topic that hold or held messages, in ascending order.
+    ///
+    /// # Errors
+    /// As [`Connection::request`].
+    pub async fn topic_offsets(&self, topic: &str) -> Result<TopicOffsets, ClientError> {
+        let text = self.stats("offsets").await?;
+        let mut partitions: TopicOffsets = text
+            .lines()
+            .filter_map(offsets_line)
+            .filter(|(t, ..)| *t == topic)
+            .map(|(_, p, range)| (p, range))
+            .collect();
+        partitions.sort_unstable_by_key(|(partition, _)| *partition);
+        Ok(partitions)
+    }
+
+    async fn success(&self, request: &Request) -> Result<String, ClientError> {
+        match self.connection.request(request).await? {
+            Response::Result(result) if result.status == Status::SUCCESS => {
+                Ok(String::from_utf8_lossy(&result.body).into_owned())
+            }
+            Response::Result(result) => Err(refused(result.status, &result.body)),
+            Response::Value(_) => Err(self.unexpected("data of a get".to_owned())),
+        }
+    }
+
+    fn offset_in(&self, body: &[u8]) -> Result<Offset, ClientError> {
+        let text = String::from_utf8_lossy(body);
+        text.trim().parse().map_err(|_| self.unexpected(format!("'{text}' as an offset")))
+    }
+
+    fn unexpected(&self, what: String) -> ClientError {
+        ClientError::Unexpected { address: self.address().to_owned(), what }
+    }
+}
+
+fn refused(status: Status, body: &[u8]) -> ClientError {
+    ClientError::Refused { status, text: String::from_utf8_lossy(body).into_owned() }
+}
+
+/// `<topic> part <partition> min_offset <n> max_offset <n>` (01 §10.4).
+fn offsets_line(line: &str) -> Option<(&str, PartitionIndex, OffsetRange)> {
+    let words: Vec<&str> = line.split(' ').collect();
+    match words.as_slice() {
+        &[topic, "part", partition, "min_offset", min, "max_offset", max] => {
+            Some((topic, partition.parse().ok()?, OffsetRange { min: min.parse().ok()?, max: max.parse().ok()? }))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_offsets_statistics_are_read() {
+        let range = OffsetRange { min: Offset::ZERO, max: Offset::new(103) };
+        let line = "test part 4 min_offset 0 max_offset 103";
+        assert_eq!(offsets_line(line), Some(("test", PartitionIndex::new(4), range)));
+        for line in ["STATS", "END", "test part x min_offset 0 max_offset 1", ""] {
+            assert_eq!(offsets_line(line), None);
+        }
+    }
+}
