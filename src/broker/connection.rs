@@ -1,0 +1,199 @@
+//! One client: commands in, answers out, each direction at its own pace (01 §1, §13).
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::net::TcpStream;
+use tokio::net::tcp::ReadHalf;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+use super::activity::Activity;
+use super::batch::Batch;
+use super::outbound::{AnswerSender, write_answers};
+use super::processor::Processor;
+use crate::protocol::{Command, DecodeError, Decoder, Limits, Request};
+
+/// Free space that is made before each read from the socket.
+const READ_BYTES: usize = 64 << 10;
+
+/// What a closed connection may still send before it is reset, in time and bytes: a reset would take back answers that
+/// the client has not read yet.
+const LINGER_TIME: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 1 << 20;
+
+/// Limits of each connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConnectionLimits {
+    pub(super) frames: Limits,
+    /// Bytes of commands that are not answered yet and of answers that are not sent yet; reading pauses beyond.
+    pub(super) in_flight_bytes: usize,
+    /// A connection without a byte in either direction for this long is closed; zero for never.
+    pub(super) idle_timeout: Duration,
+}
+
+/// How the input of a connection ended.
+#[derive(Debug)]
+enum InputEnd {
+    /// The client closed its sending side, or the whole connection.
+    Eof { in_a_command: bool },
+    /// The client sent `quit`.
+    Quit,
+    /// The client sent something that is no command.
+    Malformed(DecodeError),
+    /// The broker stops.
+    Stopped,
+}
+
+/// Serves a client until it leaves, misbehaves or falls silent, or until the broker stops. Whatever was accepted before
+/// is carried out, and answered as long as the client reads.
+pub(super) async fn serve(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    processor: Arc<Processor>,
+    limits: ConnectionLimits,
+    stop: CancellationToken,
+) {
+    let activity = Activity::new();
+    let (answers, queue) = mpsc::unbounded_channel();
+    let (mut read, mut write) = stream.split();
+    let input = Input {
+        processor: &processor,
+        budget: Arc::new(Semaphore::new(limits.in_flight_bytes)),
+        limits,
+        activity: &activity,
+        stop: &stop,
+    };
+    let both = async {
+        // The input gives up its end of the queue when it is done; the output ends when the last put is answered.
+        tokio::try_join!(input.run(&mut read, answers), write_answers(&mut write, queue, &activity))
+    };
+    let end = tokio::select! {
+        result = both => result.map(|(end, ())| end),
+        () = activity.idle_for(limits.idle_timeout) => {
+            info!(%peer, timeout = ?limits.idle_timeout, "closing a silent connection");
+            return;
+        }
+    };
+    match end {
+        Ok(InputEnd::Eof { in_a_command: false } | InputEnd::Stopped) => {}
+        Ok(InputEnd::Eof { in_a_command: true }) => info!(%peer, "the client left in the middle of a command"),
+        Ok(InputEnd::Quit) => linger(&mut read).await,
+        Ok(InputEnd::Malformed(error)) => {
+            info!(%peer, %error, "closing a connection that sent something malformed");
+            linger(&mut read).await;
+        }
+        // A peer that hangs up is everyday life (01 §1, linger 0 of Java clients).
+        Err(error) => debug!(%peer, %error, "connection lost"),
+    }
+}
+
+/// Reads what the client still sends, so that closing does not reset the connection under its answers.
+async fn linger(read: &mut ReadHalf<'_>) {
+    let drain = async {
+        let mut left = LINGER_BYTES;
+        let mut scratch = BytesMut::new();
+        while left > 0 {
+            scratch.clear();
+            scratch.reserve(READ_BYTES);
+            match tokio::io::AsyncReadExt::read_buf(read, &mut scratch).await {
+                Ok(0) | Err(_) => break,
+                Ok(n) => left = left.saturating_sub(n),
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER_TIME, drain).await;
+}
+
+/// The reading side of a connection.
+struct Input<'a> {
+    processor: &'a Arc<Processor>,
+    budget: Arc<Semaphore>,
+    limits: ConnectionLimits,
+    activity: &'a Activity,
+    stop: &'a CancellationToken,
+}
+
+impl Input<'_> {
+    async fn run(&self, read: &mut ReadHalf<'_>, answers: AnswerSender) -> io::Result<InputEnd> {
+        let mut decoder = Decoder::new(self.limits.frames);
+        let mut buffer = BytesMut::new();
+        loop {
+            if let Some(end) = self.carry_out(&mut decoder, &mut buffer, &answers).await {
+                return Ok(end);
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Ok(InputEnd::Stopped),
+                read = fill(read, &decoder, &mut buffer) => match read? {
+                    0 => return Ok(InputEnd::Eof { in_a_command: !decoder.is_at_boundary(&buffer) }),
+                    _ => self.activity.note(),
+                },
+            }
+        }
+    }
+
+    /// Carries out every whole command in the buffer, in batches whose cost fits the budget.
+    async fn carry_out(
+        &self,
+        decoder: &mut Decoder,
+        buffer: &mut BytesMut,
+        answers: &AnswerSender,
+    ) -> Option<InputEnd> {
+        let mut batch = Batch::default();
+        let end = loop {
+            match decoder.decode(buffer) {
+                Ok(Some(Command::Request(Request::Quit))) => break Some(InputEnd::Quit),
+                Ok(Some(Command::Request(request))) => self.processor.process(request, &mut batch),
+                // Nobody was asked, so nobody waits for it (01 §13.6).
+                Ok(Some(Command::Response(_))) => {}
+                Ok(None) => break None,
+                Err(error) => break Some(InputEnd::Malformed(error)),
+            }
+            if batch.is_full() {
+                self.submit(std::mem::take(&mut batch), answers).await;
+            }
+        };
+        self.submit(batch, answers).await;
+        end
+    }
+
+    /// Waits until there is room for the batch, then sends its answers and hands its puts over.
+    async fn submit(&self, batch: Batch, answers: &AnswerSender) {
+        let Batch { answers: mut ready, puts, .. } = batch;
+        if !ready.is_empty() {
+            ready.permit = self.room_for(ready.buffered()).await;
+            // Without a writer the connection is over, and this task with it.
+            let _ = answers.send(ready);
+        }
+        if !puts.is_empty() {
+            let permit = self.room_for(puts.cost()).await;
+            self.processor.submit(puts, permit, answers.clone()).await;
+        }
+    }
+
+    async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        // More than all there is would never come; such a batch goes alone.
+        let bytes = u32::try_from(bytes.min(self.limits.in_flight_bytes)).unwrap_or(u32::MAX);
+        Arc::clone(&self.budget).acquire_many_owned(bytes).await.ok()
+    }
+}
+
+/// Reads what is there. The buffer gets its space only once there is something, so that silent connections cost little.
+async fn fill(read: &mut ReadHalf<'_>, decoder: &Decoder, buffer: &mut BytesMut) -> io::Result<usize> {
+    if buffer.is_empty() {
+        *buffer = BytesMut::new();
+    }
+    loop {
+        read.readable().await?;
+        buffer.reserve(decoder.missing(buffer).clamp(READ_BYTES, READ_BYTES * 16));
+        match read.try_read_buf(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
+        }
+    }
+}
