@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The largest configuration file that is read, in bytes (16 MiB); a real one has a few kilobytes.
 pub const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -24,11 +24,13 @@ pub struct ConfigProblem {
 /// Something that does not keep the broker from starting but is hardly meant.
 pub type Warning = ConfigProblem;
 
-impl fmt::Display for ConfigProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl ConfigProblem {
+    /// `path:line: message`, the form that editors and people know from compilers.
+    pub fn located(&self, path: Option<&Path>) -> String {
+        let path = path.unwrap_or(Path::new("configuration")).display();
         match self.line {
-            Some(line) => write!(f, "{line}: {}", self.message),
-            None => write!(f, " {}", self.message),
+            Some(line) => format!("{path}:{line}: {}", self.message),
+            None => format!("{path}: {}", self.message),
         }
     }
 }
@@ -50,10 +52,7 @@ impl fmt::Display for ConfigErrors {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            match &self.path {
-                Some(path) => write!(f, "{}:{problem}", path.display())?,
-                None => write!(f, "configuration:{problem}")?,
-            }
+            f.write_str(&problem.located(self.path.as_deref()))?;
         }
         Ok(())
     }
@@ -103,20 +102,25 @@ pub(super) struct Problems {
 impl Problems {
     /// Notes an error at a line.
     pub(super) fn error(&mut self, line: usize, section: Option<&str>, message: impl Into<String>) {
-        self.push_error(Some(line), section, message.into());
+        self.push_error(Some(line), section, || message.into());
+    }
+
+    /// Notes an error at a line; the message is made only if it is kept.
+    pub(super) fn error_with(&mut self, line: usize, section: Option<&str>, message: impl FnOnce() -> String) {
+        self.push_error(Some(line), section, message);
     }
 
     /// Notes that something is absent; dropped if it may stand in a line that could not be read.
     pub(super) fn missing(&mut self, line: Option<usize>, section: Option<&str>, message: impl Into<String>) {
         if !self.incomplete {
-            self.push_error(line, section, message.into());
+            self.push_error(line, section, || message.into());
         }
     }
 
     /// Notes a line that could not be read.
     pub(super) fn unreadable(&mut self, line: usize, message: impl Into<String>) {
         self.incomplete = true;
-        self.push_error(Some(line), None, message.into());
+        self.push_error(Some(line), None, || message.into());
     }
 
     /// Notes a warning at a line.
@@ -129,9 +133,9 @@ impl Problems {
         }
     }
 
-    fn push_error(&mut self, line: Option<usize>, section: Option<&str>, message: String) {
+    fn push_error(&mut self, line: Option<usize>, section: Option<&str>, message: impl FnOnce() -> String) {
         if self.errors.len() < MAX_PROBLEMS {
-            self.errors.push(ConfigProblem { line, section: section.map(str::to_owned), message });
+            self.errors.push(ConfigProblem { line, section: section.map(str::to_owned), message: message() });
         } else {
             self.errors_dropped += 1;
         }

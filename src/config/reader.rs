@@ -36,9 +36,10 @@ impl<'a> Reader<'a> {
                 self.problems.warn(*line, self.section.name(), format!("{key} is accepted and ignored"));
                 continue;
             }
-            let best = nearest(key, known.iter().chain(ignored).copied());
-            let message = format!("Invalid config key:{key},do you mean '{best}'?");
-            self.problems.error(*line, Some(self.section.name()), message);
+            self.problems.error_with(*line, Some(self.section.name()), || {
+                let best = nearest(key, known.iter().chain(ignored).copied());
+                format!("Invalid config key:{},do you mean '{best}'?", shortened(key))
+            });
         }
     }
 

@@ -42,7 +42,7 @@ fn hex4(chars: &mut std::str::Chars<'_>) -> Option<u32> {
     (0..4).try_fold(0, |value, _| Some(value * 16 + chars.next()?.to_digit(16)?))
 }
 
-/// The text that [`unescape`] turns back, on one line.
+/// The text that [`unescape`] turns back; one line, without blanks at its end.
 pub(in super::super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -53,9 +53,14 @@ pub(in super::super) fn escape(text: &str) -> String {
             '\u{c}' => out.push_str("\\f"),
             '\u{8}' => out.push_str("\\b"),
             '\r' => out.push_str("\\r"),
-            c if c < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            // blanks that the reference and the crate do not agree on, too
+            c if c < ' ' || (c != ' ' && c.is_whitespace()) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => out.push(c),
         }
+    }
+    if out.ends_with(' ') {
+        out.pop();
+        out.push_str("\\u0020");
     }
     out
 }
