@@ -1,1 +1,41 @@
 //! `server.ini`: reading, checking, effective values (03 §1–6).
+//!
+//! Bytes come in, values or *all* problems of the file go out; nothing here keeps state or does more IO than reading
+//! the one file. The way of a file:
+//!
+//! 1. `ini`: text to sections of options with their lines, as the reference's parser (ini4j) reads it.
+//! 2. `system`, `zookeeper`, `metaq`, `topics`: options to typed values, each key checked in one place; numbers are
+//!    expressions (`expr`).
+//! 3. [`ServerConfig`]: the whole, immutable and comparable part by part.
+//! 4. [`EffectiveConfig`]: the values in force, for people (INI) and programs (JSON).
+//!
+//! Keys that only this broker knows live in the section `[metaq]`, which the Java broker ignores.
+
+mod error;
+mod expr;
+mod host;
+mod ini;
+mod keys;
+mod metaq;
+mod pattern;
+mod policy;
+mod reader;
+mod server;
+mod show;
+mod system;
+mod topics;
+mod zookeeper;
+
+pub use error::{ConfigError, ConfigErrors, ConfigProblem, MAX_FILE_BYTES, MAX_PROBLEMS, Warning};
+pub use expr::{ExprError, evaluate};
+pub use host::{InvalidHost, check_host};
+pub use ini::{IniError, IniFile, IniOption, Section};
+pub use keys::{METAQ_KEYS, SYSTEM_KEYS, TOPIC_KEYS, ZOOKEEPER_KEYS};
+pub use metaq::MetaqConfig;
+pub use pattern::TopicPattern;
+pub use policy::{DeletePolicy, InvalidDeletePolicy};
+pub use server::{Environment, ServerConfig};
+pub use show::{EffectiveConfig, Value};
+pub use system::SystemConfig;
+pub use topics::{Admission, TopicConfig, TopicSettings, Topics};
+pub use zookeeper::{InvalidRoot, ZooKeeperConfig, normalize_root};

@@ -1,0 +1,112 @@
+//! The section `[metaq]`: what only this broker knows; the Java broker ignores the section (D10, D12).
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::error::Problems;
+use super::ini::Section;
+use super::keys::METAQ_KEYS;
+use super::reader::{Reader, shortened};
+use super::show::Value;
+
+const BYTES_IN_A_WIRE_LENGTH: i64 = i32::MAX as i64;
+
+/// Address and limits of the listener, and other additions to the reference; all optional, any change takes a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetaqConfig {
+    /// `bindAddress`: the address that `serverPort` listens on.
+    pub bind_address: IpAddr,
+    /// `maxConnections` at a time, 1 to 1 000 000.
+    pub max_connections: usize,
+    /// `maxCommandLineBytes`: the longest command line, 1 024 to 1 048 576 bytes.
+    pub max_command_line_bytes: usize,
+    /// `maxBodyBytes`: the largest body of a command, 1 024 to 2 147 483 647 bytes.
+    pub max_body_bytes: usize,
+    /// `maxInFlightBytesPerConnection`: bodies received and not yet answered, [`Self::max_body_bytes`] to
+    /// 17 179 869 184 bytes.
+    pub max_in_flight_bytes_per_connection: usize,
+    /// `maxWildcardTopics`: how many topics may come into being by patterns, 0 to 1 000 000.
+    pub max_wildcard_topics: usize,
+    /// `connectionIdleTimeoutMs`: a connection without a command for so long is closed, 0 (never) to 86 400 000 ms.
+    pub connection_idle_timeout_ms: u64,
+    /// `freeSpaceWarningBytes`: less free space under a data directory is warned of; 0 warns never.
+    pub free_space_warning_bytes: u64,
+}
+
+impl Default for MetaqConfig {
+    fn default() -> Self {
+        Self {
+            bind_address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            max_connections: 10_000,
+            max_command_line_bytes: 65_536,
+            max_body_bytes: 67_108_864,
+            max_in_flight_bytes_per_connection: 67_108_864,
+            max_wildcard_topics: 10_000,
+            connection_idle_timeout_ms: 300_000,
+            free_space_warning_bytes: 1_073_741_824,
+        }
+    }
+}
+
+impl MetaqConfig {
+    pub(super) fn read(section: Option<&Section>, problems: &mut Problems) -> Self {
+        let d = Self::default();
+        let Some(section) = section else {
+            return d;
+        };
+        let mut reader = Reader::new(section, problems);
+        let r = &mut reader;
+        r.check_keys(METAQ_KEYS, &[], |_| false);
+        let read = Self {
+            bind_address: r.parse("bindAddress", address).unwrap_or(d.bind_address),
+            max_connections: r.int("maxConnections", 1..=1_000_000).unwrap_or(d.max_connections),
+            max_command_line_bytes: r.int("maxCommandLineBytes", 1_024..=1_048_576).unwrap_or(d.max_command_line_bytes),
+            max_body_bytes: r.int("maxBodyBytes", 1_024..=BYTES_IN_A_WIRE_LENGTH).unwrap_or(d.max_body_bytes),
+            max_in_flight_bytes_per_connection: r
+                .int("maxInFlightBytesPerConnection", 1_024..=17_179_869_184)
+                .unwrap_or(d.max_in_flight_bytes_per_connection),
+            max_wildcard_topics: r.int("maxWildcardTopics", 0..=1_000_000).unwrap_or(d.max_wildcard_topics),
+            connection_idle_timeout_ms: r
+                .int("connectionIdleTimeoutMs", 0..=86_400_000)
+                .unwrap_or(d.connection_idle_timeout_ms),
+            free_space_warning_bytes: r
+                .int("freeSpaceWarningBytes", 0..=i64::MAX)
+                .unwrap_or(d.free_space_warning_bytes),
+        };
+        if read.max_in_flight_bytes_per_connection < read.max_body_bytes {
+            let message = format!(
+                "maxInFlightBytesPerConnection={} is less than maxBodyBytes={}, so the largest body could never be \
+                 received; raise the one or lower the other",
+                read.max_in_flight_bytes_per_connection, read.max_body_bytes
+            );
+            let either = ["maxInFlightBytesPerConnection", "maxBodyBytes"].into_iter().find_map(|key| r.option(key));
+            if let Some(option) = either {
+                r.error(option, message);
+            }
+        }
+        read
+    }
+
+    /// All keys with the values in force, in the order of [`METAQ_KEYS`].
+    pub fn entries(&self) -> Vec<(&'static str, Value)> {
+        vec![
+            ("bindAddress", Value::from(self.bind_address.to_string())),
+            ("maxConnections", Value::from(self.max_connections)),
+            ("maxCommandLineBytes", Value::from(self.max_command_line_bytes)),
+            ("maxBodyBytes", Value::from(self.max_body_bytes)),
+            ("maxInFlightBytesPerConnection", Value::from(self.max_in_flight_bytes_per_connection)),
+            ("maxWildcardTopics", Value::from(self.max_wildcard_topics)),
+            ("connectionIdleTimeoutMs", Value::from(self.connection_idle_timeout_ms)),
+            ("freeSpaceWarningBytes", Value::from(self.free_space_warning_bytes)),
+        ]
+    }
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    bare.parse().map_err(|_| {
+        format!("bindAddress={} is not an IP address; 0.0.0.0 is every IPv4 interface, :: every one", shortened(text))
+    })
+}
+
+#[cfg(test)]
+mod tests;
