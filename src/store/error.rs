@@ -1,0 +1,212 @@
+//! What can go wrong, one enum a concern: opening a store, appending to it, reading from it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::id::{InvalidTopicName, Offset, PartitionIndex, TopicName};
+
+/// Why a store, or a further data directory of it, cannot be opened. Nothing on disk was changed beyond the creation of
+/// missing directories.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A data directory is missing and cannot be made; its parent must exist (02 §1).
+    #[error("Could not make data directory {}: {source}; create its parent directory or correct dataPath", path.display())]
+    CreateDataPath {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The data path leads to something else.
+    #[error("Data path {} is not a readable directory", .0.display())]
+    NotADirectory(PathBuf),
+    /// Another broker works on the directory.
+    #[error(
+        "the directory {} is in use by another broker (of this or another process): stop that one, or give this broker \
+         a dataPath and dataLogPath of its own",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// A directory with a dash in its name that is no `<topic>-<partition>` (02 §10).
+    #[error(
+        "the directory {} is not named <topic>-<partition>: {reason}; move it out of the data path",
+        path.display()
+    )]
+    DirectoryName {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with its name.
+        reason: InvalidDirectoryName,
+    },
+    /// A segment file whose name is no offset.
+    #[error(
+        "the segment file {} is not named by the offset of its first byte (20 digits and .meta): move it out of the \
+         partition's directory",
+        .0.display()
+    )]
+    SegmentName(PathBuf),
+    /// A segment file whose name is a negative offset.
+    #[error(
+        "the segment file {} begins at a negative offset, which no client can ask for: move it out of the partition's \
+         directory",
+        .0.display()
+    )]
+    NegativeSegment(PathBuf),
+    /// A segment that ends beyond the largest offset.
+    #[error("the segment file {} ends beyond the largest offset, 2^63-1: its name must be wrong", .0.display())]
+    SegmentTooFar(PathBuf),
+    /// Two neighbours that overlap, leave a gap or begin at the same offset (02 §10).
+    #[error("The following segments don't validate: {}, {}", first.display(), second.display())]
+    Discontinuous {
+        /// The earlier one.
+        first: PathBuf,
+        /// The later one.
+        second: PathBuf,
+    },
+    /// The same partition lies in two places.
+    #[error(
+        "partition {topic}-{index} lies in two places, {} and {}: keep one and move the other out of the data paths",
+        first.display(),
+        second.display()
+    )]
+    TwoPlaces {
+        /// Its topic.
+        topic: TopicName,
+        /// Its number.
+        index: PartitionIndex,
+        /// Where it was found first.
+        first: PathBuf,
+        /// Where it was found again.
+        second: PathBuf,
+    },
+    /// A file cannot be opened or read.
+    #[error("Could not read file {}: {source}", path.display())]
+    Unreadable {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Any other refusal of the system.
+    #[error("could not {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Partitions are numbered from 0.
+    #[error("topic {topic} cannot have a partition {index}: partitions are numbered from 0")]
+    NegativePartition {
+        /// The topic.
+        topic: TopicName,
+        /// The number asked for.
+        index: PartitionIndex,
+    },
+    /// Messages that could not be made durable at the close.
+    #[error("messages of these poisoned partitions were not made durable and may be lost: {0}")]
+    NotDurable(String),
+    /// A thread cannot be started.
+    #[error("could not start a thread of the store: {0}")]
+    Thread(io::Error),
+    /// The store was closed.
+    #[error("Closed MessageStore.")]
+    Closed,
+}
+
+/// Why a directory with a dash in its name is no partition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidDirectoryName {
+    /// What follows the last dash is no 32-bit decimal.
+    #[error("'{0}' is not a partition number")]
+    Partition(String),
+    /// What precedes it cannot name a topic.
+    #[error(transparent)]
+    Topic(#[from] InvalidTopicName),
+    /// Bytes that are not UTF-8.
+    #[error("the name is not valid UTF-8")]
+    Encoding,
+}
+
+/// Why a message was not stored. Nothing of it is on disk, or at least nothing that a reader will see before a restart.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum AppendError {
+    /// The store is closed or closing (02 §6).
+    #[error("Closed MessageStore.")]
+    Closed,
+    /// An earlier failure of the disk ended writing to this partition.
+    #[error("partition {partition} takes no more messages until the broker is restarted: {reason}")]
+    Poisoned {
+        /// `<topic>-<partition>`.
+        partition: Arc<str>,
+        /// The failure.
+        reason: Arc<str>,
+    },
+    /// The file system is full; nothing is lost and the next put may succeed.
+    #[error("no space left on {}: free space and the broker accepts puts again", .0.display())]
+    NoSpace(PathBuf),
+    /// The partition's directory cannot be made.
+    #[error("Create directory failed:{}: {source}", path.display())]
+    CreateDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// Something else has the partition's name.
+    #[error("Path is not a directory:{}", .0.display())]
+    NotADirectory(PathBuf),
+    /// Segment files appeared behind the broker's back.
+    #[error("the directory {} got segment files while the broker was running: restart the broker to load them", .0.display())]
+    ForeignSegments(PathBuf),
+    /// Any other refusal of the system.
+    #[error("could not {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// The length of a body is a signed 32-bit number.
+    #[error("a message has at most 2147483647 bytes, this one has {0}")]
+    BodyTooLong(usize),
+    /// The partition reached the largest offset.
+    #[error("partition {0} has no offsets left")]
+    OffsetsExhausted(Arc<str>),
+}
+
+/// Why a record cannot be read at an offset.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file failed, or ended where the store knows that it goes on.
+    #[error("could not read {}: {source}", path.display())]
+    Io {
+        /// The segment file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No record begins at this offset, or it is damaged.
+    #[error("no intact record begins at offset {offset} in {}", path.display())]
+    NoRecord {
+        /// The offset asked for.
+        offset: Offset,
+        /// The segment file.
+        path: PathBuf,
+    },
+}
+
+/// A range of partitions that cannot be closed (02 §14).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("partitions {start} to {end} cannot be closed: the first must be at least 0 and not after the last")]
+pub struct InvalidPartitionRange {
+    /// First partition.
+    pub start: i32,
+    /// Last partition, inclusive.
+    pub end: i32,
+}

@@ -1,0 +1,83 @@
+//! Background thread: periodic flush of each partition on its own interval (02 §9), free space, id reservation.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::guard::lock;
+use super::housekeeping::Housekeeping;
+use super::topics::Topics;
+
+/// Longest sleep; a changed interval takes effect within it.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
+/// Wakes and ends the thread.
+#[derive(Debug, Default)]
+pub(super) struct Flusher {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    woken: bool,
+    closed: bool,
+}
+
+impl Flusher {
+    /// Tells that a partition has unflushed messages that it did not have before.
+    pub(super) fn wake(&self) {
+        lock(&self.state).woken = true;
+        self.changed.notify_one();
+    }
+
+    pub(super) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Body of the thread.
+    pub(super) fn run(&self, topics: &Topics, mut housekeeping: Housekeeping) {
+        loop {
+            let next = flush_due(topics, Instant::now());
+            housekeeping.run(Instant::now());
+            if !self.sleep(next.min(MAX_SLEEP)) {
+                return;
+            }
+        }
+    }
+
+    /// Sleeps until woken, at most this long; false when closed.
+    fn sleep(&self, at_most: Duration) -> bool {
+        let state = lock(&self.state);
+        let (mut state, _) = self
+            .changed
+            .wait_timeout_while(state, at_most, |state| !state.woken && !state.closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.woken = false;
+        !state.closed
+    }
+}
+
+/// Syncs every partition whose time has come and returns the time until the next one's.
+fn flush_due(topics: &Topics, now: Instant) -> Duration {
+    let mut next = MAX_SLEEP;
+    for partition in topics.all().into_iter().filter(|partition| partition.is_dirty()) {
+        match partition.flush_due_in(now) {
+            Duration::ZERO => {
+                // A failure is recorded in the partition and logged there.
+                let _poisoned = partition.sync();
+            }
+            wait => next = next.min(wait),
+        }
+    }
+    next
+}
+
+/// Starts the thread.
+pub(super) fn spawn(
+    flusher: Arc<Flusher>,
+    topics: Arc<Topics>,
+    housekeeping: Housekeeping,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name("metaq-flusher".to_owned()).spawn(move || flusher.run(&topics, housekeeping))
+}

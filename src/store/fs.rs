@@ -1,0 +1,254 @@
+//! The seam between the store and the file system: everything that touches data files goes through it, so that tests
+//! can fail, tear and fill the disk.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+/// What an opened file is needed for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reading only.
+    Read,
+    /// Reading, writing and cutting.
+    ReadWrite,
+}
+
+/// What a directory entry is, symbolic links followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A regular file of this many bytes.
+    File(u64),
+    /// A directory.
+    Directory,
+    /// Anything else, a dangling link included.
+    Other,
+}
+
+/// One entry of a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its name; `None` if it is not valid UTF-8, which no file of a store is.
+    pub name: Option<String>,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// Identity of a directory whatever path leads to it: device and inode.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct DirIdentity(pub u64, pub u64);
+
+/// Held while a directory is locked; dropping it gives the directory free.
+pub trait DirLock: Send + Sync + fmt::Debug {}
+
+/// An open file. Reads and writes name their position, so a file can be shared without a lock.
+pub trait DataFile: Send + Sync + fmt::Debug {
+    /// Reads once at a position; 0 at the end of the file.
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize>;
+    /// Writes once at a position; may take fewer bytes than given.
+    fn write_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<usize>;
+    /// Makes content and length durable (`fdatasync`). A failure must never be retried: the kernel forgets it.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Cuts the file, or extends it with zeros.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Its length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// The file of the operating system behind it, for `sendfile`; `None` on a simulated disk.
+    fn as_file(&self) -> Option<&File>;
+}
+
+/// What the store asks of a file system.
+pub trait FileSystem: Send + Sync + fmt::Debug {
+    /// Opens an existing file.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DataFile>>;
+    /// Creates a file for reading and writing that must not exist.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DataFile>>;
+    /// Entries of a directory in no order.
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
+    /// What is at a path, `None` if nothing.
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
+    /// Creates one directory; the parent must exist.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes the entries of a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Renames within a file system, replacing what is there.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Bytes that this process may still write on the file system of `path`.
+    fn free_space(&self, path: &Path) -> io::Result<u64>;
+    /// Which directory a path leads to.
+    fn identity(&self, dir: &Path) -> io::Result<DirIdentity>;
+    /// Locks a directory against every other opener, without waiting; `None` if another holds it.
+    fn lock_dir(&self, dir: &Path) -> io::Result<Option<Box<dyn DirLock>>>;
+}
+
+/// Most slices that one system call takes (`IOV_MAX` of Linux).
+const MAX_SLICES: usize = 1024;
+
+/// Writes all of `slices` from a position on. After an error an unknown part is written.
+pub fn write_all_at(file: &dyn DataFile, mut slices: &mut [IoSlice<'_>], mut position: u64) -> io::Result<()> {
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match file.write_at(&slices[..slices.len().min(MAX_SLICES)], position) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                position += n as u64;
+                IoSlice::advance_slices(&mut slices, n);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Fills `buf` from a position on.
+///
+/// # Errors
+/// [`ErrorKind::UnexpectedEof`] when the file ends before.
+pub fn read_exact_at(file: &dyn DataFile, mut buf: &mut [u8], mut position: u64) -> io::Result<()> {
+    while !buf.is_empty() {
+        match file.read_at(buf, position) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
+                position += n as u64;
+                buf = &mut buf[n..];
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether an error says that there is no space or no quota left.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+/// Whether an error says that the device failed.
+pub(super) fn is_device_error(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::IO.raw_os_error())
+}
+
+/// The file system of the operating system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsFileSystem;
+
+#[derive(Debug)]
+struct OsFile(File);
+
+#[derive(Debug)]
+struct OsDirLock {
+    /// The lock belongs to the open directory and goes with it.
+    _dir: File,
+}
+
+impl DirLock for OsDirLock {}
+
+impl DataFile for OsFile {
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.0.read_at(buf, position)
+    }
+
+    fn write_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
+        match bufs {
+            [one] => self.0.write_at(one, position),
+            _ => Ok(rustix::io::pwritev(&self.0, bufs, position)?),
+        }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        Some(&self.0)
+    }
+}
+
+fn kind_of(metadata: &fs::Metadata) -> Kind {
+    match metadata {
+        m if m.is_dir() => Kind::Directory,
+        m if m.is_file() => Kind::File(m.len()),
+        _ => Kind::Other,
+    }
+}
+
+impl FileSystem for OsFileSystem {
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DataFile>> {
+        let file = OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path)?;
+        Ok(Arc::new(OsFile(file)))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn DataFile>> {
+        Ok(Arc::new(OsFile(OpenOptions::new().read(true).write(true).create_new(true).open(path)?)))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        let entry = |entry: io::Result<fs::DirEntry>| {
+            let entry = entry?;
+            let kind = self.kind(&entry.path())?.unwrap_or(Kind::Other);
+            Ok(Entry { name: entry.file_name().into_string().ok(), kind })
+        };
+        fs::read_dir(dir)?.map(entry).collect()
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(kind_of(&metadata))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(path)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn identity(&self, dir: &Path) -> io::Result<DirIdentity> {
+        let metadata = fs::metadata(dir)?;
+        Ok(DirIdentity(metadata.dev(), metadata.ino()))
+    }
+
+    fn lock_dir(&self, dir: &Path) -> io::Result<Option<Box<dyn DirLock>>> {
+        let dir = File::open(dir)?;
+        match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Box::new(OsDirLock { _dir: dir }))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

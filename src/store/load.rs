@@ -1,0 +1,191 @@
+//! Loading what is on disk (02 §10). First everything is looked at and checked, then torn tails are cut.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use tracing::{debug, warn};
+
+use super::error::{InvalidDirectoryName, StoreError};
+use super::format::{FileName, parse_directory_name, parse_file_name};
+use super::fs::{Access, DataFile, FileSystem, Kind};
+use super::options::TopicSettingsOf;
+use super::partition::{Opened, PartitionLog, Shared};
+use super::recovery::{Scan, scan};
+use super::segment::{Segment, SegmentList};
+use crate::id::{PartitionIndex, TopicName};
+
+/// A directory that holds a partition.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    topic: TopicName,
+    index: PartitionIndex,
+    dir: PathBuf,
+}
+
+/// Lists the partitions in the data paths; one that is found twice, or is `open` elsewhere already, is refused.
+pub(super) fn find_partitions(
+    fs: &dyn FileSystem,
+    data_paths: &[PathBuf],
+    open: &[Arc<PartitionLog>],
+) -> Result<Vec<Found>, StoreError> {
+    let key = |topic: &TopicName, index| (topic.clone(), index);
+    let mut places: HashMap<_, PathBuf> =
+        open.iter().map(|p| (key(p.topic(), p.index()), p.dir().to_path_buf())).collect();
+    let mut found = Vec::new();
+    for data_path in data_paths {
+        let mut entries = fs.list(data_path).map_err(|_| StoreError::NotADirectory(data_path.clone()))?;
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        for entry in entries {
+            let name = entry.name.as_deref().ok_or(InvalidDirectoryName::Encoding);
+            let path = name.clone().map_or_else(|_| data_path.clone(), |name| data_path.join(name));
+            if entry.kind != Kind::Directory {
+                debug!(path = %path.display(), "not a directory, ignored");
+                continue;
+            }
+            match name.and_then(parse_directory_name) {
+                Ok(None) => debug!(path = %path.display(), "directory without a dash in its name, ignored"),
+                Err(reason) => return Err(StoreError::DirectoryName { path, reason }),
+                Ok(Some((topic, index))) => {
+                    if let Some(first) = places.insert(key(&topic, index), path.clone()) {
+                        return Err(StoreError::TwoPlaces { topic, index, first, second: path });
+                    }
+                    found.push(Found { topic, index, dir: path });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A partition that passed all checks; nothing on disk is changed yet.
+#[derive(Debug)]
+pub(super) struct Inspected {
+    found: Found,
+    segments: Vec<Arc<Segment>>,
+    last_len: u64,
+    pub(super) scan: Scan,
+}
+
+/// Inspects partitions on as many threads as the machine has cores. The first error in their order is reported.
+pub(super) fn inspect_all(fs: &dyn FileSystem, found: &[Found]) -> Result<Vec<Inspected>, StoreError> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<OnceLock<_>> = found.iter().map(|_| OnceLock::new()).collect();
+    let work = || {
+        while let Some((found, result)) = {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            found.get(i).zip(results.get(i))
+        } {
+            // Each number is drawn once, so the cell is empty.
+            let _empty = result.set(inspect(fs, found));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(found.len());
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // This thread does the work alone if no other can be had.
+            if thread::Builder::new().name("metaq-load".to_owned()).spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+    results.into_iter().filter_map(OnceLock::into_inner).collect()
+}
+
+fn inspect(fs: &dyn FileSystem, found: &Found) -> Result<Inspected, StoreError> {
+    let files = find_segments(fs, &found.dir)?;
+    for pair in files.windows(2) {
+        let [first, second] = pair else { continue };
+        if first.start.checked_add(first.len) != Some(second.start) || first.start == second.start {
+            let (first, second) = (first.path.clone(), second.path.clone());
+            return Err(StoreError::Discontinuous { first, second });
+        }
+    }
+    let mut inspected = Inspected { found: found.clone(), segments: Vec::new(), last_len: 0, scan: Scan::default() };
+    let last = files.len().saturating_sub(1);
+    for (i, SegmentFile { start, len, path }) in files.into_iter().enumerate() {
+        let access = if i == last { Access::ReadWrite } else { Access::Read };
+        let unreadable = |source| StoreError::Unreadable { path: path.clone(), source };
+        let file = fs.open(&path, access).map_err(unreadable)?;
+        if i == last {
+            inspected.last_len = len;
+            inspected.scan = scan(&*file, len).map_err(unreadable)?;
+        }
+        inspected.segments.push(Arc::new(Segment::new(start, path, file)));
+    }
+    Ok(inspected)
+}
+
+struct SegmentFile {
+    start: u64,
+    len: u64,
+    path: PathBuf,
+}
+
+/// The segment files of a directory in ascending order.
+fn find_segments(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<SegmentFile>, StoreError> {
+    let entries = fs.list(dir).map_err(|source| StoreError::Unreadable { path: dir.to_path_buf(), source })?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let (Some(name), Kind::File(len)) = (entry.name, entry.kind) else { continue };
+        let path = dir.join(&name);
+        match parse_file_name(&name) {
+            FileName::Foreign => {}
+            FileName::Invalid => return Err(StoreError::SegmentName(path)),
+            FileName::Negative => return Err(StoreError::NegativeSegment(path)),
+            FileName::Segment(start) => {
+                if start.checked_add(len).is_none_or(|end| i64::try_from(end).is_err()) {
+                    return Err(StoreError::SegmentTooFar(path));
+                }
+                files.push(SegmentFile { start, len, path });
+            }
+        }
+    }
+    files.sort_by(|a, b| (a.start, a.len, &a.path).cmp(&(b.start, b.len, &b.path)));
+    Ok(files)
+}
+
+impl Inspected {
+    /// Cuts the torn tail, makes durable what remains, and opens the partition.
+    ///
+    /// # Errors
+    /// When the tail cannot be cut. If the rest cannot be synced, the partition is poisoned instead: a page of it may
+    /// exist in memory only.
+    pub(super) fn open(self, shared: &Arc<Shared>, settings: &TopicSettingsOf) -> Result<PartitionLog, StoreError> {
+        let Self { found: Found { topic, index, dir }, segments, last_len, scan } = self;
+        let settings = settings(&topic);
+        let last = segments.last().cloned();
+        let start = last.as_ref().map_or(0, |last| last.start_position());
+        let mut failure = None;
+        if let Some(last) = &last {
+            if scan.end < last_len {
+                cut(last, scan.end)?;
+                warn!(path = %last.path().display(), old_len = last_len, new_len = scan.end, "cut a torn tail");
+            }
+            let synced = last.file().sync_data().and_then(|()| shared.fs.sync_dir(&dir));
+            failure = synced.err().map(|error| format!("sync of {} failed: {error}", last.path().display()));
+        }
+        let end = start + scan.end;
+        let durable = if failure.is_some() { start } else { end };
+        let segments = SegmentList::new(segments);
+        let opened = Opened { topic, index, dir, segments, end, durable, messages: scan.records };
+        let partition = PartitionLog::new(Arc::clone(shared), opened, &settings);
+        if let Some(reason) = failure {
+            // Logged there and shown in the store's health; its older segments are served.
+            let _error = partition.poison_with(&reason);
+        }
+        Ok(partition)
+    }
+}
+
+fn cut(segment: &Segment, len: u64) -> Result<(), StoreError> {
+    let file: &dyn DataFile = segment.file();
+    file.set_len(len).map_err(|source| StoreError::Io {
+        action: "cut the torn tail of",
+        path: segment.path().to_path_buf(),
+        source,
+    })
+}

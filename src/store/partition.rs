@@ -1,0 +1,247 @@
+//! A partition: its marks, its segments and its state. Reading is in `read`, appending in `write`.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use arc_swap::{ArcSwap, Guard};
+use tracing::{error, info, warn};
+
+use super::error::AppendError;
+use super::fs::FileSystem;
+use super::guard::lock;
+use super::options::TopicSettings;
+use super::segment::{Segment, SegmentList};
+use crate::id::{Offset, PartitionIndex, TopicName};
+
+/// What the partitions of a store share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) fs: Arc<dyn FileSystem>,
+    pub(super) max_segment_size: u64,
+    pub(super) max_transfer_size: u64,
+}
+
+/// The log of one partition.
+///
+/// Readers take no lock: they load the visible mark, then a snapshot of the segment list. The list is always published
+/// before the mark moves into a new segment, so every byte below the mark is found in it. Only the committer's thread
+/// appends.
+#[derive(Debug)]
+pub struct PartitionLog {
+    topic: TopicName,
+    index: PartitionIndex,
+    /// `<topic>-<partition>`, as it stands in directories and error texts.
+    name: Arc<str>,
+    dir: PathBuf,
+    pub(super) shared: Arc<Shared>,
+    pub(super) segments: ArcSwap<SegmentList>,
+    /// End of what a crash cannot take back (D3); readers see nothing beyond.
+    pub(super) visible: AtomicU64,
+    /// End of what was written.
+    pub(super) written: AtomicU64,
+    pub(super) messages: AtomicU64,
+    /// Messages written since the last sync began. An upper bound while a sync is running.
+    pub(super) unflushed: AtomicU64,
+    unflush_threshold: AtomicI32,
+    unflush_interval_ms: AtomicI32,
+    /// One writer at a time; taken before `sync`.
+    pub(super) append: Mutex<()>,
+    /// One sync at a time: the kernel reports a failed write-back to one of several concurrent syncs only. Holds when
+    /// the last one ended.
+    sync: Mutex<Instant>,
+    poison: OnceLock<Arc<str>>,
+    full: AtomicBool,
+}
+
+/// The state in which a partition starts.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) topic: TopicName,
+    pub(super) index: PartitionIndex,
+    pub(super) dir: PathBuf,
+    pub(super) segments: SegmentList,
+    /// End of the last segment.
+    pub(super) end: u64,
+    /// End of what is durable.
+    pub(super) durable: u64,
+    pub(super) messages: u64,
+}
+
+impl PartitionLog {
+    pub(super) fn new(shared: Arc<Shared>, opened: Opened, settings: &TopicSettings) -> Self {
+        let Opened { topic, index, dir, segments, end, durable, messages } = opened;
+        Self {
+            name: format!("{topic}-{index}").into(),
+            topic,
+            index,
+            dir,
+            shared,
+            segments: ArcSwap::from_pointee(segments),
+            visible: AtomicU64::new(durable),
+            written: AtomicU64::new(end),
+            messages: AtomicU64::new(messages),
+            unflushed: AtomicU64::new(0),
+            unflush_threshold: AtomicI32::new(settings.unflush_threshold),
+            unflush_interval_ms: AtomicI32::new(settings.unflush_interval_ms),
+            append: Mutex::new(()),
+            sync: Mutex::new(Instant::now()),
+            poison: OnceLock::new(),
+            full: AtomicBool::new(false),
+        }
+    }
+
+    /// Its topic.
+    pub fn topic(&self) -> &TopicName {
+        &self.topic
+    }
+
+    /// Its number.
+    pub fn index(&self) -> PartitionIndex {
+        self.index
+    }
+
+    /// `<topic>-<partition>`.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// Its directory; made by the first append.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Start of the oldest segment, 0 without any (02 §5).
+    pub fn min_offset(&self) -> Offset {
+        offset(self.min_position(&self.segments.load()))
+    }
+
+    /// The visible mark: end of what a crash cannot take back (02 §5, D3).
+    pub fn max_offset(&self) -> Offset {
+        offset(self.visible.load(Ordering::Acquire))
+    }
+
+    /// End of what was written, durable or not.
+    pub fn written_offset(&self) -> Offset {
+        offset(self.written.load(Ordering::Acquire))
+    }
+
+    /// Messages found in the last segment at the start, and stored since (02 §20).
+    pub fn message_count(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all segments, unflushed ones included.
+    pub fn size_bytes(&self) -> u64 {
+        let written = self.written.load(Ordering::Acquire);
+        written.saturating_sub(self.min_position(&self.segments.load()))
+    }
+
+    /// The segments as they are now, oldest first.
+    pub fn segments(&self) -> Vec<Arc<Segment>> {
+        self.segments.load().iter().cloned().collect()
+    }
+
+    /// Takes over changed settings; the data path of an existing partition does not change.
+    pub fn set_settings(&self, settings: &TopicSettings) {
+        self.unflush_threshold.store(settings.unflush_threshold, Ordering::Relaxed);
+        self.unflush_interval_ms.store(settings.unflush_interval_ms, Ordering::Relaxed);
+    }
+
+    /// Why it takes no more messages until a restart, if so.
+    pub fn poison(&self) -> Option<&Arc<str>> {
+        self.poison.get()
+    }
+
+    /// Whether the last append found the disk full.
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn min_position(&self, segments: &SegmentList) -> u64 {
+        segments.first().map_or(0, |segment| segment.start_position())
+    }
+
+    pub(super) fn segment_list(&self) -> Guard<Arc<SegmentList>> {
+        self.segments.load()
+    }
+
+    /// Whether an answer waits for a sync (02 §7).
+    pub(super) fn is_group_commit(&self) -> bool {
+        self.unflush_threshold.load(Ordering::Relaxed) <= 0
+    }
+
+    /// Whether something was written that is not durable and may become so.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.visible.load(Ordering::Acquire) < self.written.load(Ordering::Acquire) && self.poison.get().is_none()
+    }
+
+    /// Time until unflushed messages must be synced, zero if by count or by age they must be now (02 §6).
+    pub(super) fn flush_due_in(&self, now: Instant) -> Duration {
+        let threshold = u64::try_from(self.unflush_threshold.load(Ordering::Relaxed)).unwrap_or(0);
+        if self.unflushed.load(Ordering::Relaxed) > threshold {
+            return Duration::ZERO;
+        }
+        let interval = u64::try_from(self.unflush_interval_ms.load(Ordering::Relaxed)).unwrap_or(0);
+        let age = now.saturating_duration_since(*lock(&self.sync));
+        Duration::from_millis(interval).saturating_sub(age)
+    }
+
+    /// Makes durable and visible what was written before the call.
+    ///
+    /// # Errors
+    /// When the partition is poisoned, by this sync or earlier.
+    pub fn sync(&self) -> Result<(), AppendError> {
+        let mut last_sync = lock(&self.sync);
+        if self.poison.get().is_some() {
+            return Err(self.poison_error());
+        }
+        // Taken before the sync and in this order: what is counted lies below the mark, and the mark below what the
+        // loaded segment or an earlier, already synced one holds.
+        let count = self.unflushed.load(Ordering::Relaxed);
+        let end = self.written.load(Ordering::Acquire);
+        if self.visible.load(Ordering::Acquire) < end
+            && let Some(segment) = self.segments.load().last()
+        {
+            if let Err(error) = segment.file().sync_data() {
+                return Err(self.poison_with(&format!("sync of {} failed: {error}", segment.path().display())));
+            }
+            self.visible.fetch_max(end, Ordering::AcqRel);
+        }
+        self.unflushed.fetch_sub(count, Ordering::Relaxed);
+        *last_sync = Instant::now();
+        Ok(())
+    }
+
+    /// Ends writing until a restart: what the kernel holds of the file can no longer be trusted.
+    pub(super) fn poison_with(&self, reason: &str) -> AppendError {
+        if self.poison.set(reason.into()).is_ok() {
+            error!(partition = %self.name, reason, "partition poisoned: it serves what is durable and takes no more messages until a restart");
+        }
+        self.poison_error()
+    }
+
+    pub(super) fn poison_error(&self) -> AppendError {
+        let reason = self.poison.get().cloned().unwrap_or_else(|| "its messages could not be made durable".into());
+        AppendError::Poisoned { partition: Arc::clone(&self.name), reason }
+    }
+
+    /// Remembers whether the disk is full and says so once each time that changes.
+    pub(super) fn note_full(&self, full: bool) {
+        if self.full.load(Ordering::Relaxed) == full {
+            return;
+        }
+        self.full.store(full, Ordering::Relaxed);
+        if full {
+            warn!(partition = %self.name, dir = %self.dir.display(), "no space left: puts are refused until there is");
+        } else {
+            info!(partition = %self.name, "there is space again: puts are accepted");
+        }
+    }
+}
+
+/// Positions are at most 2^63-1: appending and loading refuse what lies beyond.
+pub(super) fn offset(position: u64) -> Offset {
+    Offset::new(position.cast_signed())
+}

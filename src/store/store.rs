@@ -1,0 +1,307 @@
+//! The public face: opening, finding partitions, closing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use tracing::{info, warn};
+
+use super::closed::ClosedPartitions;
+use super::committer::Committer;
+use super::durability::SegmentSync;
+use super::error::StoreError;
+use super::flush::{self, Flusher};
+use super::fs::FileSystem;
+use super::guard::lock;
+use super::health::{FailedPartition, Health};
+use super::housekeeping::{FreeSpace, Housekeeping};
+use super::ids::{self, IdGenerator};
+use super::journal::journal_warning;
+use super::load::{find_partitions, inspect_all};
+use super::lock::{LockedDirs, make_dir};
+use super::options::{StoreOptions, TopicSettings};
+use super::partition::{Opened, PartitionLog, Shared};
+use super::round::Round;
+use super::segment::SegmentList;
+use super::topics::Topics;
+use crate::id::{MessageId, PartitionIndex, TopicName};
+
+/// Directory below `dataLogPath` for everything that is no partition.
+const TRANSACTIONS_DIR: &str = "transactions";
+
+/// An open message store.
+///
+/// [`close`](Self::close) it to stop: dropping it ends its threads and frees its locks, but leaves unflushed what is.
+#[derive(Debug)]
+pub struct Store {
+    options: StoreOptions,
+    shared: Arc<Shared>,
+    topics: Arc<Topics>,
+    closed_partitions: ClosedPartitions,
+    committer: Committer,
+    flusher: Arc<Flusher>,
+    ids: Arc<IdGenerator>,
+    free_space: Arc<FreeSpace>,
+    journal_warning: Option<String>,
+    /// Also held while a partition is added, so that one directory never gets two logs.
+    locks: Mutex<LockedDirs>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    closed: AtomicBool,
+}
+
+impl Store {
+    /// Locks the data directories, loads everything in them and starts the store's threads (02 §10, §17).
+    ///
+    /// # Errors
+    /// The first thing that is wrong. Then nothing is locked, and nothing was changed on disk beyond missing
+    /// directories being made; only an error while torn tails are being cut leaves some of them cut.
+    pub fn open(mut options: StoreOptions, fs: Arc<dyn FileSystem>) -> Result<Self, StoreError> {
+        let started = Instant::now();
+        options.data_path = absolute(&options.data_path)?;
+        options.data_log_path = absolute(&options.data_log_path)?;
+        options.topic_data_paths = options.topic_data_paths.iter().map(|p| absolute(p)).collect::<Result<_, _>>()?;
+
+        let mut locks = LockedDirs::default();
+        let mut data_paths = Vec::new();
+        for path in [&options.data_path].into_iter().chain(&options.topic_data_paths) {
+            if locks.lock(&*fs, path)? {
+                data_paths.push(path.clone());
+            }
+        }
+        make_dir(&*fs, &options.data_log_path)?;
+        let transactions = options.data_log_path.join(TRANSACTIONS_DIR);
+        locks.lock(&*fs, &transactions)?;
+
+        let shared = Arc::new(Shared {
+            fs: Arc::clone(&fs),
+            max_segment_size: options.max_segment_size.max(1),
+            max_transfer_size: options.max_transfer_size.into(),
+        });
+        let topics = Arc::new(Topics::default());
+        let largest_id = load(&shared, &options, &topics, &data_paths)?;
+
+        let unreadable = |source| StoreError::Unreadable { path: transactions.clone(), source };
+        let journal_warning = journal_warning(&*fs, &transactions).map_err(unreadable)?;
+        if let Some(warning) = &journal_warning {
+            warn!(warning, "transaction journal of another broker found");
+        }
+        let ids = ids::open(Arc::clone(&fs), &transactions, options.broker_id, largest_id, ids::system_clock());
+        let ids = Arc::new(ids.map_err(|source| StoreError::Unreadable { path: transactions.join("ids"), source })?);
+
+        let free_space = Arc::new(FreeSpace::default());
+        data_paths.into_iter().for_each(|path| free_space.watch(path));
+        let partitions = topics.all();
+        info!(
+            partitions = partitions.len(),
+            segments = partitions.iter().map(|partition| partition.segments().len()).sum::<usize>(),
+            bytes = partitions.iter().map(|partition| partition.size_bytes()).sum::<u64>(),
+            elapsed_ms = started.elapsed().as_millis(),
+            "message store loaded"
+        );
+        let store = Self {
+            options,
+            shared,
+            topics,
+            closed_partitions: ClosedPartitions::default(),
+            committer: Committer::new(),
+            flusher: Arc::default(),
+            ids,
+            free_space,
+            journal_warning,
+            locks: Mutex::new(locks),
+            threads: Mutex::default(),
+            closed: AtomicBool::new(false),
+        };
+        store.start_threads().map_err(StoreError::Thread)?;
+        Ok(store)
+    }
+
+    fn start_threads(&self) -> std::io::Result<()> {
+        let round = Round::new(Arc::clone(&self.ids), Arc::clone(&self.flusher), Box::new(SegmentSync));
+        let committer = self.committer.clone();
+        let committer =
+            thread::Builder::new().name("metaq-committer".to_owned()).spawn(move || committer.run(round))?;
+        lock(&self.threads).push(committer);
+        let housekeeping = Housekeeping {
+            fs: Arc::clone(&self.shared.fs),
+            ids: Arc::clone(&self.ids),
+            free_space: Arc::clone(&self.free_space),
+            free_space_warning_bytes: self.options.free_space_warning_bytes,
+            next_check: Instant::now(),
+        };
+        let flusher = flush::spawn(Arc::clone(&self.flusher), Arc::clone(&self.topics), housekeeping)?;
+        lock(&self.threads).push(flusher);
+        Ok(())
+    }
+
+    /// The partition, if it was loaded or asked for before.
+    pub fn get(&self, topic: &str, index: PartitionIndex) -> Option<Arc<PartitionLog>> {
+        self.topics.get(topic, index)
+    }
+
+    /// The partition, new and empty if there was none; its directory is made by the first append. All callers get the
+    /// same one. `settings` matter only to a new one; see [`apply_settings`](Self::apply_settings).
+    ///
+    /// A data path that the store does not know yet is locked, and what is in it is loaded.
+    ///
+    /// # Errors
+    /// When such a data path cannot be used, the number is negative, or the store is closed.
+    pub fn get_or_create(
+        &self,
+        topic: &TopicName,
+        index: PartitionIndex,
+        settings: &TopicSettings,
+    ) -> Result<Arc<PartitionLog>, StoreError> {
+        if let Some(partition) = self.get(topic.as_str(), index) {
+            return Ok(partition);
+        }
+        if index < PartitionIndex::new(0) {
+            return Err(StoreError::NegativePartition { topic: topic.clone(), index });
+        }
+        let mut locks = lock(&self.locks);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
+        if locks.lock(&*self.shared.fs, &data_path)? {
+            if let Err(error) = load(&self.shared, &self.options, &self.topics, std::slice::from_ref(&data_path)) {
+                locks.release(&data_path);
+                return Err(error);
+            }
+            self.free_space.watch(data_path.clone());
+            info!(path = %data_path.display(), "data path added");
+        }
+        if let Some(partition) = self.get(topic.as_str(), index) {
+            return Ok(partition);
+        }
+        let dir = data_path.join(super::format::directory_name(topic, index));
+        let segments = SegmentList::default();
+        let opened = Opened { topic: topic.clone(), index, dir, segments, end: 0, durable: 0, messages: 0 };
+        Ok(self.topics.get_or_insert(PartitionLog::new(Arc::clone(&self.shared), opened, settings)))
+    }
+
+    /// All partitions.
+    pub fn partitions(&self) -> Vec<Arc<PartitionLog>> {
+        self.topics.all()
+    }
+
+    /// Each topic that has partitions, with its highest partition number.
+    pub fn topics(&self) -> BTreeMap<TopicName, PartitionIndex> {
+        let mut topics = BTreeMap::new();
+        for partition in self.topics.all() {
+            let highest = topics.entry(partition.topic().clone()).or_insert(partition.index());
+            *highest = partition.index().max(*highest);
+        }
+        topics
+    }
+
+    /// Takes over changed settings of all topics; partitions stay where they are.
+    pub fn apply_settings(&self, settings: impl Fn(&TopicName) -> TopicSettings) {
+        for partition in self.topics.all() {
+            partition.set_settings(&settings(partition.topic()));
+        }
+        self.flusher.wake();
+    }
+
+    /// Where messages are handed in.
+    pub fn committer(&self) -> &Committer {
+        &self.committer
+    }
+
+    /// The broker's message ids.
+    pub fn ids(&self) -> &Arc<IdGenerator> {
+        &self.ids
+    }
+
+    /// Partitions that the operator closed.
+    pub fn closed_partitions(&self) -> &ClosedPartitions {
+        &self.closed_partitions
+    }
+
+    /// What an operator must know.
+    pub fn health(&self) -> Health {
+        let partitions = self.topics.all();
+        let failed = |partition: &PartitionLog, reason: Arc<str>| FailedPartition {
+            topic: partition.topic().clone(),
+            index: partition.index(),
+            reason,
+        };
+        let poisoned = |p: &Arc<PartitionLog>| p.poison().map(|reason| failed(p, Arc::clone(reason)));
+        let full = |p: &Arc<PartitionLog>| {
+            let reason = || format!("no space left on {}", p.dir().display()).into();
+            p.is_full().then(|| failed(p, reason()))
+        };
+        Health {
+            poisoned: partitions.iter().filter_map(poisoned).collect(),
+            full: partitions.iter().filter_map(full).collect(),
+            journal_warning: self.journal_warning.clone(),
+            ids_warning: self.ids.failure(),
+            low_space: self.free_space.low(),
+        }
+    }
+
+    /// Stops gracefully: answers everything that was handed in, then makes it durable and frees the directories. Later
+    /// appends fail with `Closed MessageStore.`; reads go on. Must not be called from the receiver of a result.
+    ///
+    /// # Errors
+    /// [`StoreError::NotDurable`] when messages of poisoned partitions may be lost.
+    pub fn close(&self) -> Result<(), StoreError> {
+        let mut locks = lock(&self.locks);
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.end_threads();
+        let partitions = self.topics.all();
+        let lost = |p: &&Arc<PartitionLog>| p.sync().is_err() && p.max_offset() < p.written_offset();
+        let lost: Vec<&str> = partitions.iter().filter(lost).map(|p| &**p.name()).collect();
+        self.ids.settle();
+        *locks = LockedDirs::default();
+        info!(partitions = partitions.len(), "message store closed");
+        if lost.is_empty() { Ok(()) } else { Err(StoreError::NotDurable(lost.join(", "))) }
+    }
+
+    fn end_threads(&self) {
+        self.committer.close();
+        self.flusher.close();
+        for thread in lock(&self.threads).drain(..) {
+            // The last owner of a store may be the receiver of a result, on the committer's own thread.
+            if thread.thread().id() != thread::current().id() && thread.join().is_err() {
+                warn!("a thread of the message store panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            self.end_threads();
+        }
+    }
+}
+
+/// Loads all partitions in the data paths and returns the largest message id found.
+fn load(
+    shared: &Arc<Shared>,
+    options: &StoreOptions,
+    topics: &Topics,
+    data_paths: &[PathBuf],
+) -> Result<Option<MessageId>, StoreError> {
+    let found = find_partitions(&*shared.fs, data_paths, &topics.all())?;
+    let inspected = inspect_all(&*shared.fs, &found)?;
+    let largest_id = inspected.iter().filter_map(|partition| partition.scan.largest_id).max();
+    let open = |partition: super::load::Inspected| partition.open(shared, &options.topic_settings);
+    let partitions = inspected.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    for partition in partitions {
+        topics.get_or_insert(partition);
+    }
+    Ok(largest_id)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
+    let unusable = |source| StoreError::Io { action: "resolve", path: path.to_path_buf(), source };
+    std::path::absolute(path).map_err(unusable)
+}
