@@ -1,1 +1,34 @@
-//! The coordinator: the seam to ZooKeeper, node paths and formats, registration (04).
+//! The coordinator: the seam to ZooKeeper, node paths and formats, registration of a broker, the cluster as clients see
+//! it (04).
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`Coordinator`] | the seam: calls, one-shot watches, the session's state |
+//! | [`ZooKeeper`] | the production implementation, a session kept up for ever |
+//! | [`Root`], [`TopicTree`], [`TopicChild`] | node paths and names |
+//! | [`format`](mod@format) | node data |
+//! | [`Registration`] | keeps a broker's nodes as they should be |
+//! | [`Cluster`] | partitions of a topic, addresses of masters |
+
+mod backoff;
+mod client;
+mod cluster;
+mod connect;
+mod coordinator;
+mod error;
+pub mod format;
+mod paths;
+mod registration;
+
+pub use client::{CALL_TIMEOUT, CLOSE_TIMEOUT, ZooKeeper, ZooKeeperOptions};
+pub use cluster::{Cluster, ClusterError};
+pub use connect::{ConnectString, DEFAULT_PORT, InvalidConnectString};
+pub use coordinator::{
+    Call, Coordinator, Node, NodeKind, NodeStat, Session, SessionId, SessionState, Watch, WatchEvent, connected,
+};
+pub use error::{CoordinatorError, NotConnected};
+pub use paths::{InvalidRoot, Root, TopicChild, TopicTree, master_child};
+pub use registration::{
+    COMPARE_PERIOD, DesiredState, IdConflict, Registration, RegistrationOptions, RegistrationState, TopicRegistration,
+    Unregistered,
+};

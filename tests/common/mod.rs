@@ -1,5 +1,27 @@
-//! What several test binaries use.
-
-#![allow(dead_code, unreachable_pub, missing_docs)]
+//! Helpers that several test files share; each file uses its part.
+// Helpers fail by panicking, as tests do.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
 pub mod wire;
+pub mod zookeeper;
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+/// Longest wait for anything that is expected to happen.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Waits until the probe yields a value; its last refusal is told when the deadline passes.
+pub async fn eventually<T, F>(what: &str, mut probe: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let started = Instant::now();
+    loop {
+        match probe().await {
+            Ok(value) => return value,
+            Err(refusal) if started.elapsed() > DEADLINE => panic!("not within {DEADLINE:?}: {what}: {refusal}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
