@@ -164,9 +164,10 @@ impl Input<'_> {
 
     /// Waits until there is room for the batch, then sends its answers and hands its puts over.
     async fn submit(&self, batch: Batch, answers: &AnswerSender) {
+        let cost = batch.answers_cost();
         let Batch { answers: mut ready, puts, .. } = batch;
         if !ready.is_empty() {
-            ready.permit = self.room_for(ready.buffered()).await;
+            ready.permit = self.room_for(cost).await;
             // Without a writer the connection is over, and this task with it.
             let _ = answers.send(ready);
         }

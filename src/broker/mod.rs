@@ -1,1 +1,28 @@
-//! The broker: listener, connections, command processors, life cycle.
+//! The broker: listener, connections, command processors, life cycle (01 §8, §10, §13; 03 §11).
+//!
+//! | part | what it does |
+//! |---|---|
+//! | `lifecycle` | [`Broker`]: start and stop, in the order that clients rely on |
+//! | `listener`, `connection`, `outbound` | sockets: accepting, reading commands in, sending answers out |
+//! | `batch` | what one pass over a connection's input brought |
+//! | `processor` | carrying out commands |
+//! | `refusal` | every answer that is no success, with its text |
+//! | `topics` | which topics are served, and which ZooKeeper is to show |
+//! | `counters`, `realtime` | what `stats` tells |
+
+mod activity;
+mod batch;
+mod connection;
+mod counters;
+mod host;
+mod identity;
+mod lifecycle;
+mod listener;
+mod outbound;
+mod processor;
+mod quiet;
+mod realtime;
+mod refusal;
+mod topics;
+
+pub use lifecycle::{Broker, BrokerOptions, StartError, StopError};

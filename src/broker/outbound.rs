@@ -96,7 +96,7 @@ async fn write_region(
         let start = pending.len();
         let chunk = (region.len() - position).min(REGION_CHUNK_BYTES);
         pending.resize(start + chunk, 0);
-        region.read_at(position, pending.get_mut(start..).unwrap_or_default()).map_err(io::Error::other)?;
+        region.read_at(pending.get_mut(start..).unwrap_or_default(), position)?;
         position += chunk;
         write_all(socket, pending, activity).await?;
     }

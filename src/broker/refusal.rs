@@ -17,8 +17,6 @@ pub(super) enum Refusal<'a> {
     Put { topic: &'a str, partition: PartitionIndex, detail: String },
     /// A get from a partition that the operator closed.
     GetFromClosed { partition: PartitionIndex },
-    /// A get whose region could not be made; the text speaks of a put, as the reference's does.
-    Get { topic: &'a str, partition: PartitionIndex, detail: String },
     /// A get or offset query for a partition that holds nothing.
     NoSuchPartition { topic: &'a str, partition: PartitionIndex },
     /// A get with a size that is not positive.
@@ -48,7 +46,7 @@ impl Refusal<'_> {
     pub(super) fn status(&self) -> Status {
         match self {
             Self::PutToClosed { .. } | Self::GetFromClosed { .. } => Status::FORBIDDEN,
-            Self::Put { .. } | Self::Get { .. } | Self::Transactions | Self::Stats(_) => Status::ERROR,
+            Self::Put { .. } | Self::Transactions | Self::Stats(_) => Status::ERROR,
             Self::NoSuchPartition { .. } | Self::NothingAt(_) => Status::NOT_FOUND,
             Self::MaxSize(_) => Status::BAD_REQUEST,
             Self::ContinueAt(_) => Status::MOVED,
@@ -80,7 +78,7 @@ impl fmt::Display for Text<'_> {
                 put_failed(f, url, topic, *partition)?;
                 write!(f, "Detail:partition[{id}-{partition}] has been closed")
             }
-            Refusal::Put { topic, partition, detail } | Refusal::Get { topic, partition, detail } => {
+            Refusal::Put { topic, partition, detail } => {
                 put_failed(f, url, topic, *partition)?;
                 write!(f, "Detail:{detail}")
             }

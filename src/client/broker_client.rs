@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 
-use super::{ClientError, Connection, ConnectionOptions};
+use super::{ClientError, Connection, ConnectionOptions, PendingAnswer};
 use crate::id::{MessageId, Offset, PartitionIndex};
 use crate::message;
 use crate::protocol::{Get, OffsetQuery, Put, Request, Response, Stats, Status};
@@ -62,8 +62,7 @@ impl BrokerClient {
         self.connection.address()
     }
 
-    /// Puts one message. Messages for one partition are stored in the order of the calls by a metaq broker; a broker on
-    /// the JVM promises an order only if each call awaits the one before.
+    /// Puts one message and waits for the answer.
     ///
     /// # Errors
     /// [`ClientError::Refused`] when the broker did not take it; otherwise as [`Connection::request`].
@@ -74,6 +73,22 @@ impl BrokerClient {
         attribute: Option<&str>,
         payload: &[u8],
     ) -> Result<Sent, ClientError> {
+        self.start_put(topic, partition, attribute, payload).await?.wait().await
+    }
+
+    /// Queues one message to be sent and returns what waits for the answer. Messages for one partition are stored in the
+    /// order of the calls by a metaq broker; a broker on the JVM promises an order only if each answer is awaited before
+    /// the next call (see [`keeps_order`](Self::keeps_order)).
+    ///
+    /// # Errors
+    /// As [`Connection::send`].
+    pub async fn start_put(
+        &self,
+        topic: &ByteString,
+        partition: PartitionIndex,
+        attribute: Option<&str>,
+        payload: &[u8],
+    ) -> Result<PendingPut, ClientError> {
         let mut body = BytesMut::with_capacity(message::encoded_body_len(attribute, payload));
         let flag = message::encode_body(attribute, payload, &mut body);
         let body = body.freeze();
@@ -86,17 +101,16 @@ impl BrokerClient {
             opaque: self.connection.next_opaque(),
             body,
         };
-        let text = self.success(&Request::Put(put)).await?;
-        let mut numbers = text.split(' ');
-        let mut next = || numbers.next().and_then(|number| number.parse::<i64>().ok());
-        match (next(), next().and_then(|n| i32::try_from(n).ok()), next()) {
-            (Some(id), Some(partition), Some(offset)) => Ok(Sent {
-                id: MessageId::new(id),
-                partition: PartitionIndex::new(partition),
-                offset: Offset::new(offset),
-            }),
-            _ => Err(self.unexpected(format!("'{text}' as the result of a put"))),
-        }
+        let answer = self.connection.send(&Request::Put(put)).await?;
+        Ok(PendingPut { answer, address: self.address().to_owned() })
+    }
+
+    /// Whether the broker stores pipelined messages for one partition in the order in which they were sent.
+    ///
+    /// # Errors
+    /// As [`Connection::request`].
+    pub async fn keeps_order(&self) -> Result<bool, ClientError> {
+        Ok(self.version().await?.split(' ').any(|word| word.starts_with("metaq/")))
     }
 
     /// Gets at most `max_size` bytes from an offset on.
@@ -181,23 +195,54 @@ impl BrokerClient {
     }
 
     async fn success(&self, request: &Request) -> Result<String, ClientError> {
-        match self.connection.request(request).await? {
-            Response::Result(result) if result.status == Status::SUCCESS => {
-                Ok(String::from_utf8_lossy(&result.body).into_owned())
-            }
-            Response::Result(result) => Err(refused(result.status, &result.body)),
-            Response::Value(_) => Err(self.unexpected("data of a get".to_owned())),
-        }
+        success_text(self.connection.request(request).await?, self.address())
     }
 
     fn offset_in(&self, body: &[u8]) -> Result<Offset, ClientError> {
         let text = String::from_utf8_lossy(body);
-        text.trim().parse().map_err(|_| self.unexpected(format!("'{text}' as an offset")))
+        text.trim().parse().map_err(|_| unexpected(self.address(), format!("'{text}' as an offset")))
     }
+}
 
-    fn unexpected(&self, what: String) -> ClientError {
-        ClientError::Unexpected { address: self.address().to_owned(), what }
+/// A message under way.
+#[derive(Debug)]
+pub struct PendingPut {
+    answer: PendingAnswer,
+    address: String,
+}
+
+impl PendingPut {
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] when the broker did not take the message; otherwise as [`PendingAnswer::wait`].
+    pub async fn wait(self) -> Result<Sent, ClientError> {
+        let text = success_text(self.answer.wait().await?, &self.address)?;
+        let mut numbers = text.split(' ');
+        let mut next = || numbers.next().and_then(|number| number.parse::<i64>().ok());
+        match (next(), next().and_then(|n| i32::try_from(n).ok()), next()) {
+            (Some(id), Some(partition), Some(offset)) => Ok(Sent {
+                id: MessageId::new(id),
+                partition: PartitionIndex::new(partition),
+                offset: Offset::new(offset),
+            }),
+            _ => Err(unexpected(&self.address, format!("'{text}' as the result of a put"))),
+        }
     }
+}
+
+fn success_text(response: Response, address: &str) -> Result<String, ClientError> {
+    match response {
+        Response::Result(result) if result.status == Status::SUCCESS => {
+            Ok(String::from_utf8_lossy(&result.body).into_owned())
+        }
+        Response::Result(result) => Err(refused(result.status, &result.body)),
+        Response::Value(_) => Err(unexpected(address, "data of a get".to_owned())),
+    }
+}
+
+fn unexpected(address: &str, what: String) -> ClientError {
+    ClientError::Unexpected { address: address.to_owned(), what }
 }
 
 fn refused(status: Status, body: &[u8]) -> ClientError {

@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::ClientError;
@@ -44,7 +45,7 @@ impl Default for ConnectionOptions {
 /// A connection to one broker. Dropping it closes the connection; requests under way end as lost.
 #[derive(Debug)]
 pub struct Connection {
-    address: String,
+    address: Arc<str>,
     options: ConnectionOptions,
     opaques: OpaqueGenerator,
     outbound: mpsc::Sender<BytesMut>,
@@ -70,7 +71,7 @@ impl Connection {
         let reader = tokio::spawn(read_answers(read, Decoder::new(options.limits), Arc::clone(&pending)));
         let writer = tokio::spawn(write_requests(write, queue, Arc::clone(&pending)));
         Ok(Self {
-            address: address.to_owned(),
+            address: address.into(),
             options,
             opaques: OpaqueGenerator::new(),
             outbound,
@@ -89,8 +90,7 @@ impl Connection {
         self.opaques.next()
     }
 
-    /// Sends a request and waits for its answer. Requests sent one after another, also by other callers, are written in
-    /// that order.
+    /// Sends a request and waits for its answer.
     ///
     /// # Errors
     /// [`ClientError::Lost`] and [`ClientError::Timeout`]; the outcome is unknown then.
@@ -98,26 +98,67 @@ impl Connection {
     /// # Cancellation
     /// Once polled, the request may have been sent when the future is dropped; a late answer is ignored.
     pub async fn request(&self, request: &Request) -> Result<Response, ClientError> {
+        self.send(request).await?.wait().await
+    }
+
+    /// Queues a request to be sent and returns what waits for its answer. Requests go out in the order in which these
+    /// calls return. The time-out of the answer begins here.
+    ///
+    /// # Errors
+    /// [`ClientError::Lost`] when the connection is gone, [`ClientError::Timeout`] when the broker does not read on.
+    pub async fn send(&self, request: &Request) -> Result<PendingAnswer, ClientError> {
+        let deadline = Instant::now() + self.options.request_timeout;
         let opaque = request.opaque();
-        let answer = self.pending.register(opaque).map_err(|end| self.lost(&end))?;
-        // Forgets the opaque when this future ends, in whatever way.
-        let _registered = Registered { pending: &self.pending, opaque };
+        let receiver = self.pending.register(opaque).map_err(|end| self.lost(&end))?;
+        let pending = PendingAnswer {
+            registered: Registered { pending: Arc::clone(&self.pending), opaque },
+            receiver,
+            deadline,
+            timeout: self.options.request_timeout,
+            address: self.address.clone(),
+        };
         let mut frame = BytesMut::new();
         request.encode(&mut frame);
-        let exchange = async {
-            if self.outbound.send(frame).await.is_err() {
-                return Err(self.lost(&self.pending.end().unwrap_or(End::Closed)));
-            }
-            answer.await.map_err(|_| self.lost(&self.pending.end().unwrap_or(End::Closed)))
-        };
-        let timeout = self.options.request_timeout;
-        tokio::time::timeout(timeout, exchange)
-            .await
-            .unwrap_or_else(|_| Err(ClientError::Timeout { address: self.address.clone(), timeout }))
+        match tokio::time::timeout_at(deadline, self.outbound.send(frame)).await {
+            Ok(Ok(())) => Ok(pending),
+            Ok(Err(_)) => Err(self.lost(&self.pending.end().unwrap_or(End::Closed))),
+            Err(_) => Err(pending.timed_out()),
+        }
     }
 
     fn lost(&self, end: &End) -> ClientError {
-        ClientError::Lost { address: self.address.clone(), reason: end.to_string() }
+        ClientError::Lost { address: self.address.to_string(), reason: end.to_string() }
+    }
+}
+
+/// A request under way. Dropped, its answer is ignored.
+#[derive(Debug)]
+pub struct PendingAnswer {
+    registered: Registered,
+    receiver: oneshot::Receiver<Response>,
+    deadline: Instant,
+    timeout: Duration,
+    address: Arc<str>,
+}
+
+impl PendingAnswer {
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// [`ClientError::Lost`] and [`ClientError::Timeout`]; the outcome is unknown then.
+    pub async fn wait(mut self) -> Result<Response, ClientError> {
+        match tokio::time::timeout_at(self.deadline, &mut self.receiver).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(_)) => {
+                let end = self.registered.pending.end().unwrap_or(End::Closed);
+                Err(ClientError::Lost { address: self.address.to_string(), reason: end.to_string() })
+            }
+            Err(_) => Err(self.timed_out()),
+        }
+    }
+
+    fn timed_out(&self) -> ClientError {
+        ClientError::Timeout { address: self.address.to_string(), timeout: self.timeout }
     }
 }
 
@@ -166,12 +207,14 @@ impl Pending {
     }
 }
 
-struct Registered<'a> {
-    pending: &'a Pending,
+/// Forgets the opaque when nobody waits for its answer any more, for whatever reason.
+#[derive(Debug)]
+struct Registered {
+    pending: Arc<Pending>,
     opaque: Opaque,
 }
 
-impl Drop for Registered<'_> {
+impl Drop for Registered {
     fn drop(&mut self) {
         self.pending.lock().waiting.remove(&self.opaque);
     }

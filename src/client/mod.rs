@@ -7,6 +7,6 @@ mod broker_client;
 mod connection;
 mod error;
 
-pub use broker_client::{BrokerClient, Fetched, OffsetRange, Sent, TopicOffsets};
-pub use connection::{Connection, ConnectionOptions};
+pub use broker_client::{BrokerClient, Fetched, OffsetRange, PendingPut, Sent, TopicOffsets};
+pub use connection::{Connection, ConnectionOptions, PendingAnswer};
 pub use error::{ClientError, Outcome};

@@ -1,0 +1,62 @@
+//! What one pass over the input of a connection brought.
+
+use super::outbound::Answers;
+use crate::protocol::Opaque;
+use crate::store::Append;
+
+/// What a command counts beyond its body: its bookkeeping and a typical answer.
+const COMMAND_BYTES: usize = 512;
+
+/// A batch is handed over when it has come to this size, so that a flood of small commands is answered in portions.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Answers that are ready, and puts that wait for the disk.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) answers: Answers,
+    pub(super) puts: Puts,
+    commands: usize,
+}
+
+/// Accepted puts in the order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Puts {
+    pub(super) appends: Vec<Append>,
+    /// The opaque of each.
+    pub(super) opaques: Vec<Opaque>,
+    body_bytes: usize,
+}
+
+impl Batch {
+    /// Counts a command, whatever becomes of it.
+    pub(super) fn count_command(&mut self) {
+        self.commands += 1;
+    }
+
+    /// Whether it should be handed over before the next command.
+    pub(super) fn is_full(&self) -> bool {
+        self.answers.buffered() + self.puts.body_bytes + self.commands * COMMAND_BYTES >= BATCH_BYTES
+    }
+
+    /// What the commands with a ready answer count against the connection's limit.
+    pub(super) fn answers_cost(&self) -> usize {
+        self.answers.buffered() + (self.commands - self.puts.appends.len()) * COMMAND_BYTES
+    }
+}
+
+impl Puts {
+    pub(super) fn push(&mut self, append: Append, opaque: Opaque) {
+        self.body_bytes += append.body.len();
+        self.appends.push(append);
+        self.opaques.push(opaque);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.appends.is_empty()
+    }
+
+    /// What they count against limits of bytes in flight.
+    pub(super) fn cost(&self) -> usize {
+        self.body_bytes + self.appends.len() * COMMAND_BYTES
+    }
+}

@@ -1,0 +1,270 @@
+//! Start and stop of a broker, in the order that its clients rely on (03 §11, 04 §6).
+//!
+//! Start: directories locked and loaded, port open, nodes in ZooKeeper. Stop: nodes removed, a pause in which clients
+//! move away and are still served, messages refused, everything accepted made durable and answered, connections closed.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use super::connection::ConnectionLimits;
+use super::host::default_host;
+use super::identity::Identity;
+use super::listener::{self, Acceptor};
+use super::processor::Processor;
+use super::topics::{Topics, store_settings};
+use crate::config::{ServerConfig, ZooKeeperConfig};
+use crate::id::{BrokerUrl, TopicName};
+use crate::protocol::Limits;
+use crate::store::{OsFileSystem, Store, StoreError, StoreOptions, TopicSettingsOf};
+use crate::zk::{
+    ConnectString, IdConflict, InvalidConnectString, InvalidRoot, Registration, RegistrationOptions, RegistrationState,
+    Root, Unregistered, ZooKeeper, ZooKeeperOptions,
+};
+
+/// Longest time that a stop spends on removing nodes from ZooKeeper.
+const UNREGISTER_TIME: Duration = Duration::from_secs(5);
+
+/// Longest time that a stop waits for clients to take their last answers.
+const FAREWELL_TIME: Duration = Duration::from_secs(5);
+
+/// How to run, beyond the configuration file.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BrokerOptions {
+    /// Serve this machine only, without ZooKeeper.
+    pub local: bool,
+}
+
+/// Why a broker did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The message store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The port cannot be opened.
+    #[error("start remoting server failed: cannot listen on {address}: {source}; stop what uses the port, or set serverPort or bindAddress")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The connect string of ZooKeeper.
+    #[error(transparent)]
+    Connect(#[from] InvalidConnectString),
+    /// The root of the nodes.
+    #[error("zk.zkRoot: {0}")]
+    Root(#[from] InvalidRoot),
+}
+
+/// Why a stopped broker may have lost something.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// The message store could not make everything durable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A running broker. [`stop`](Self::stop) it: dropping it drops connections, and leaves unflushed what is.
+#[derive(Debug)]
+pub struct Broker {
+    address: SocketAddr,
+    url: BrokerUrl,
+    store: Arc<Store>,
+    processor: Arc<Processor>,
+    registration: Option<Registration>,
+    sync_time: Duration,
+    connections: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Broker {
+    /// Loads the store, opens the port and begins to register. Returns when clients can connect; that ZooKeeper cannot
+    /// be reached does not keep it from serving.
+    ///
+    /// # Errors
+    /// Whatever keeps it from serving at all. Nothing is left running then.
+    pub async fn start(config: ServerConfig, options: BrokerOptions) -> Result<Self, StartError> {
+        let config = Arc::new(config);
+        let coordination = if options.local || !config.zookeeper.enable {
+            None
+        } else {
+            // The configuration calls the top of the tree the empty text.
+            let root = if config.zookeeper.root.is_empty() { "/" } else { &config.zookeeper.root };
+            Some((root.parse()?, config.zookeeper.connect.parse()?))
+        };
+        let store = open_store(&config).await?;
+        let bind_address = bind_address(&config, options);
+        let listener = match listener::bind(bind_address, config.system.server_port) {
+            Ok(listener) => listener,
+            Err(source) => {
+                close(&store).await?;
+                let address = SocketAddr::new(bind_address, config.system.server_port);
+                return Err(StartError::Listen { address, source });
+            }
+        };
+        Self::serve(config, options, store, listener, coordination)
+    }
+
+    fn serve(
+        config: Arc<ServerConfig>,
+        options: BrokerOptions,
+        store: Arc<Store>,
+        listener: TcpListener,
+        coordination: Option<(Root, ConnectString)>,
+    ) -> Result<Self, StartError> {
+        let address = listener.local_addr().map_err(|source| StartError::Listen {
+            address: SocketAddr::new(config.metaq.bind_address, config.system.server_port),
+            source,
+        })?;
+        let host = match &config.system.host_name {
+            Some(host) => host.clone(),
+            None if options.local => Ipv4Addr::LOCALHOST.to_string(),
+            None => default_host(),
+        };
+        let url = BrokerUrl::new(&host, address.port());
+        let identity = Identity { id: config.system.broker_id, url: url.clone() };
+        let topics = Arc::new(Topics::new(Arc::clone(&config), &identity, &store));
+        let processor =
+            Arc::new(Processor::new(identity, Arc::clone(&config), Arc::clone(&topics), Arc::clone(&store)));
+        let connections = TaskTracker::new();
+        let stop = CancellationToken::new();
+        let acceptor = Acceptor {
+            processor: Arc::clone(&processor),
+            limits: connection_limits(&config),
+            max_connections: config.metaq.max_connections,
+            connections: connections.clone(),
+            stop: stop.clone(),
+        };
+        tokio::spawn(acceptor.run(listener));
+        info!(%address, %url, "serving");
+        let registration = coordination.map(|(root, connect)| {
+            let coordinator = Arc::new(ZooKeeper::start(ZooKeeperOptions {
+                connect,
+                session_timeout: Duration::from_millis(config.zookeeper.session_timeout_ms.into()),
+            }));
+            Registration::start(coordinator, root, topics.desired(), RegistrationOptions::default())
+        });
+        let sync_time = sync_time(&config.zookeeper);
+        Ok(Self { address, url, store, processor, registration, sync_time, connections, stop })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The address that it publishes.
+    pub fn url(&self) -> &BrokerUrl {
+        &self.url
+    }
+
+    /// Returns when it is registered in ZooKeeper for the first time; at once if it is not to be.
+    ///
+    /// # Errors
+    /// [`IdConflict`] if another broker has its id: it must not go on.
+    pub async fn registered(&self) -> Result<(), IdConflict> {
+        match &self.registration {
+            Some(registration) => registration.registered().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Where the registration stands; `None` without ZooKeeper.
+    pub fn registration_state(&self) -> Option<RegistrationState> {
+        self.registration.as_ref().map(|registration| registration.state().borrow().clone())
+    }
+
+    /// Stops: everything that was answered stays, what is on its way is answered. `hurry` cuts the waiting for clients
+    /// short, nothing else.
+    ///
+    /// # Errors
+    /// When messages may be lost because a disk failed.
+    pub async fn stop(self, hurry: CancellationToken) -> Result<(), StopError> {
+        if let Some(registration) = self.registration {
+            let was_registered = matches!(*registration.state().borrow(), RegistrationState::Registered);
+            match registration.unregister(UNREGISTER_TIME).await {
+                Unregistered::Complete => {}
+                Unregistered::Incomplete { reason } => {
+                    warn!(reason, "nodes may remain in ZooKeeper until the session ends");
+                }
+            }
+            if was_registered {
+                info!(pause = ?self.sync_time, "unregistered; serving on until clients have noticed");
+                let _ = tokio::time::timeout(self.sync_time, hurry.cancelled()).await;
+            }
+        }
+        self.processor.stop_serving();
+        let closed = close(&self.store).await;
+        self.stop.cancel();
+        self.connections.close();
+        tokio::select! {
+            () = self.connections.wait() => {}
+            () = hurry.cancelled() => {}
+            () = tokio::time::sleep(FAREWELL_TIME) => {
+                warn!(connections = self.connections.len(), "dropping connections that do not take their answers");
+            }
+        }
+        info!("stopped");
+        Ok(closed?)
+    }
+}
+
+async fn open_store(config: &Arc<ServerConfig>) -> Result<Arc<Store>, StoreError> {
+    let of_topic = Arc::clone(config);
+    let topic_settings: TopicSettingsOf = Arc::new(move |topic: &TopicName| {
+        let topics = &of_topic.topics;
+        store_settings(topics.configured(topic.as_str()).map_or(topics.defaults(), |topic| &topic.settings))
+    });
+    let system = &config.system;
+    let topic_data_paths = config.topics.iter().map(|topic| &topic.settings.data_path);
+    let options = StoreOptions {
+        data_path: system.data_path.clone(),
+        topic_data_paths: topic_data_paths.filter(|&path| *path != system.data_path).cloned().collect(),
+        data_log_path: system.data_log_path.clone(),
+        broker_id: system.broker_id,
+        max_segment_size: system.max_segment_size.into(),
+        max_transfer_size: system.max_transfer_size,
+        free_space_warning_bytes: config.metaq.free_space_warning_bytes,
+        topic_settings,
+    };
+    blocking(move || Store::open(options, Arc::new(OsFileSystem))).await.map(Arc::new)
+}
+
+async fn close(store: &Arc<Store>) -> Result<(), StoreError> {
+    let store = Arc::clone(store);
+    blocking(move || store.close()).await
+}
+
+/// Runs something that waits for disks away from the threads that serve connections.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        // It is never cancelled, so it can only have panicked, and then so must its caller.
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+fn bind_address(config: &ServerConfig, options: BrokerOptions) -> IpAddr {
+    let address = config.metaq.bind_address;
+    if options.local && address.is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address }
+}
+
+fn connection_limits(config: &ServerConfig) -> ConnectionLimits {
+    let metaq = &config.metaq;
+    ConnectionLimits {
+        frames: Limits { line_bytes: metaq.max_command_line_bytes, body_bytes: metaq.max_body_bytes },
+        in_flight_bytes: metaq.max_in_flight_bytes_per_connection,
+        idle_timeout: Duration::from_millis(metaq.connection_idle_timeout_ms),
+    }
+}
+
+fn sync_time(zookeeper: &ZooKeeperConfig) -> Duration {
+    Duration::from_millis(zookeeper.sync_time_ms.into())
+}

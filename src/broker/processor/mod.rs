@@ -1,0 +1,96 @@
+//! Carrying out commands: each gets its answer at once, but for puts, which are answered when they are stored.
+
+mod get;
+mod put;
+mod stats;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+
+use super::batch::Batch;
+use super::counters::Counters;
+use super::identity::{Identity, VERSION};
+use super::realtime::Realtime;
+use super::refusal::Refusal;
+use super::topics::Topics;
+use crate::config::ServerConfig;
+use crate::protocol::{Request, Response, Status, TransactionType};
+use crate::store::Store;
+
+/// Bytes of puts that may wait for the committer, over all connections; their connections are not read beyond. A larger
+/// batch goes when nothing else waits.
+const COMMITTER_BYTES: u32 = 16 << 20;
+
+/// What commands work on. Shared by all connections.
+#[derive(Debug)]
+pub(super) struct Processor {
+    identity: Arc<Identity>,
+    config: Arc<ServerConfig>,
+    topics: Arc<Topics>,
+    store: Arc<Store>,
+    counters: Arc<Counters>,
+    realtime: Realtime,
+    committer_room: Arc<Semaphore>,
+    started: Instant,
+    stopping: AtomicBool,
+}
+
+impl Processor {
+    pub(super) fn new(
+        identity: Identity,
+        config: Arc<ServerConfig>,
+        topics: Arc<Topics>,
+        store: Arc<Store>,
+    ) -> Self {
+        Self {
+            identity: Arc::new(identity),
+            config,
+            topics,
+            store,
+            counters: Arc::default(),
+            realtime: Realtime::new(),
+            committer_room: Arc::new(Semaphore::new(COMMITTER_BYTES as usize)),
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// From now on answers 503 to everything that reads or writes messages.
+    pub(super) fn stop_serving(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Carries out one command. Its answer, or the put, joins the batch.
+    pub(super) fn process(&self, request: Request, batch: &mut Batch) {
+        batch.count_command();
+        let opaque = request.opaque();
+        let serves_messages = matches!(request, Request::Put(_) | Request::Get(_) | Request::Offset(_));
+        if serves_messages && self.stopping.load(Ordering::Acquire) {
+            return Refusal::Stopping.encode(&self.identity, opaque, batch.answers.buffer());
+        }
+        match request {
+            Request::Put(put) => self.put(put, batch),
+            Request::Get(get) => self.get(&get, &mut batch.answers),
+            Request::Offset(query) => self.nearest_offset(&query, batch.answers.buffer()),
+            Request::Stats(stats) => self.stats(&stats, batch.answers.buffer()),
+            Request::Version(opaque) => {
+                Response::result(Status::SUCCESS, VERSION, opaque).encode(batch.answers.buffer());
+            }
+            // Never answered: clients do not wait for it (01 §9.4).
+            Request::Transaction(transaction) if transaction.kind == TransactionType::End => {}
+            Request::Transaction(_) => {
+                Refusal::Transactions.encode(&self.identity, opaque, batch.answers.buffer());
+            }
+            Request::Sync(_) => Refusal::NoProcessor.encode(&self.identity, opaque, batch.answers.buffer()),
+            // The connection ends before it comes here.
+            Request::Quit => {}
+        }
+    }
+}
