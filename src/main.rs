@@ -1,3 +1,7 @@
-//! The `metaq` binary.
+//! The `metaq` binary; all of it is in [`metaq::cli`].
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    metaq::cli::main()
+}

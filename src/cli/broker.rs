@@ -1,0 +1,136 @@
+//! `metaq broker`: the flags of the reference's `ServerStartup` (03 §8).
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::logging;
+use super::output::{Format, finish, tell};
+use super::signals::StopSignals;
+use crate::broker::{Broker, BrokerOptions};
+use crate::config::{ConfigError, ServerConfig};
+
+/// The plug-ins of the reference. Each is a feature of its own here, and none is there yet.
+const PLUGINS: [(&str, &str); 4] = [
+    ("metaslave", "asynchronous replication"),
+    ("samsa", "synchronous replication, as the master"),
+    ("gregor", "synchronous replication, as the slave"),
+    ("jettyBroker", "the HTTP interface"),
+];
+
+/// Arguments of `metaq broker`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The configuration file
+    #[arg(short = 'f', value_name = "FILE")]
+    file: PathBuf,
+    /// Serve this machine only, without ZooKeeper (the ZooKeeper of local mode comes with a later release)
+    #[arg(short = 'l')]
+    local: bool,
+    /// Start a plug-in with its property file; none is available in this release
+    #[arg(short = 'F', value_name = "NAME=FILE")]
+    plugins: Vec<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> ExitCode {
+    logging::start();
+    let result = start_and_serve(arguments);
+    if let Err(error) = &result {
+        // In the log too: it is what an operator reads of a broker that runs in the background.
+        error!("{error:#}");
+        return ExitCode::FAILURE;
+    }
+    finish(result.map(|()| true), Format::Text)
+}
+
+fn start_and_serve(arguments: &Arguments) -> anyhow::Result<()> {
+    refuse_plugins(&arguments.plugins)?;
+    let config = load(&arguments.file)?;
+    raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    runtime.block_on(serve(config, BrokerOptions { local: arguments.local }))
+}
+
+fn refuse_plugins(plugins: &[String]) -> anyhow::Result<()> {
+    let Some(plugin) = plugins.first() else { return Ok(()) };
+    let name = plugin.split('=').next().unwrap_or_default();
+    match PLUGINS.iter().find(|(known, _)| *known == name) {
+        Some((_, feature)) => bail!("the plug-in {name} ({feature}) is not available in this release: start without -F{name}"),
+        None => bail!("unknown broker plugin:{name}"),
+    }
+}
+
+fn load(file: &std::path::Path) -> anyhow::Result<ServerConfig> {
+    let config = match ServerConfig::load(file) {
+        Ok(config) => config,
+        Err(ConfigError::Invalid(errors)) => bail!("Parse configuration failed,path={}\n{errors}", file.display()),
+        Err(error) => return Err(error.into()),
+    };
+    for warning in &config.warnings {
+        warn!("{}", warning.located(Some(file)));
+    }
+    for topic in config.topics.iter().filter(|topic| !topic.filters.is_empty()) {
+        warn!(topic = %topic.name, "message filters (group.*) are not available in this release: consumers get every message");
+    }
+    Ok(config)
+}
+
+async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<()> {
+    let mut signals = StopSignals::new().context("cannot handle signals")?;
+    if options.local {
+        warn!("local mode: serving without a ZooKeeper, to clients that name this broker's address; listening for this machine only unless bindAddress says otherwise");
+    }
+    let broker = Broker::start(config, options).await?;
+    // The line that scripts wait for.
+    tell(format_args!("READY {}", broker.url()));
+    let conflict = tokio::select! {
+        signal = signals.next() => {
+            info!(signal, "stopping");
+            None
+        }
+        conflict = conflict(&broker) => Some(conflict),
+    };
+    let hurry = CancellationToken::new();
+    if conflict.is_some() {
+        hurry.cancel();
+    }
+    let stop = broker.stop(hurry.clone());
+    tokio::pin!(stop);
+    let stopped = tokio::select! {
+        stopped = &mut stop => stopped,
+        signal = signals.next() => {
+            info!(signal, "stopping without waiting for clients");
+            hurry.cancel();
+            stop.await
+        }
+    };
+    stopped?;
+    match conflict {
+        Some(conflict) => Err(anyhow::Error::new(conflict).context("Register broker to zk failed")),
+        None => Ok(()),
+    }
+}
+
+/// Returns when another broker has this one's id, and only then.
+async fn conflict(broker: &Broker) -> crate::zk::IdConflict {
+    match broker.registered().await {
+        Err(conflict) => conflict,
+        Ok(()) => std::future::pending().await,
+    }
+}
+
+/// Each connection and each segment takes a descriptor; the usual limit of 1 024 is for other kinds of programs.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        warn!(%error, "cannot raise the limit of open files");
+    }
+}

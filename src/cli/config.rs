@@ -1,0 +1,59 @@
+//! `metaq config`: checking and showing a configuration file.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use super::output::{Format, Printer, finish, tell};
+use crate::config::ServerConfig;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Check a configuration file: prints every error with its line; the exit status is 1 if there is one
+    Check {
+        /// The configuration file
+        file: PathBuf,
+    },
+    /// Show the values in force, defaults included
+    Show {
+        /// The configuration file
+        file: PathBuf,
+        /// The form of the output
+        #[arg(long, value_enum, default_value_t)]
+        output: Format,
+    },
+}
+
+pub(super) fn run(command: &Command) -> ExitCode {
+    match command {
+        Command::Check { file } => finish(check(file), Format::Text),
+        Command::Show { file, output } => finish(show(file, *output), *output),
+    }
+}
+
+fn check(file: &Path) -> anyhow::Result<bool> {
+    match ServerConfig::load(file) {
+        Ok(config) => {
+            for warning in &config.warnings {
+                tell(format_args!("warning: {}", warning.located(Some(file))));
+            }
+            Printer::new().line(format_args!("{}: ok", file.display()))?;
+            Ok(true)
+        }
+        Err(errors) => {
+            tell(errors);
+            Ok(false)
+        }
+    }
+}
+
+fn show(file: &Path, format: Format) -> anyhow::Result<bool> {
+    let config = ServerConfig::load(file)?;
+    let effective = config.effective();
+    match format {
+        Format::Text => Printer::new().line(&effective)?,
+        Format::Json => Printer::new().json(&effective)?,
+    }
+    Ok(true)
+}

@@ -1,0 +1,184 @@
+//! Which brokers a command talks to: one given by its address, or those that ZooKeeper knows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use bytestring::ByteString;
+use tokio::sync::Mutex;
+
+use crate::client::{BrokerClient, ClientError, ConnectionOptions};
+use crate::id::{BrokerId, BrokerUrl, Partition, PartitionIndex, TopicName};
+use crate::zk::{Cluster, Coordinator, ZooKeeper, ZooKeeperOptions, connected};
+
+/// How to reach the brokers.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct Arguments {
+    /// ZooKeeper that knows the brokers, HOST:PORT or several joined by commas, with a directory at the end if need be
+    #[arg(long, value_name = "HOST:PORT", required_unless_present = "server", conflicts_with = "server")]
+    zk: Option<String>,
+    /// Directory of the cluster's nodes in ZooKeeper
+    #[arg(long, value_name = "PATH", default_value = "/meta")]
+    zk_root: String,
+    /// Session time-out to ask ZooKeeper for, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 6000)]
+    zk_session_ms: u32,
+    /// One broker by its address, without ZooKeeper
+    #[arg(long, value_name = "HOST:PORT")]
+    server: Option<String>,
+}
+
+/// A partition and where it is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// `None` for a broker that was given by its address.
+    pub(super) broker: Option<BrokerId>,
+    pub(super) index: PartitionIndex,
+    pub(super) address: String,
+}
+
+impl Place {
+    /// The number of the broker as the reference's client shows it: -1 for one that is known by its address only.
+    pub(super) fn broker_number(&self) -> i32 {
+        self.broker.map_or(-1, |broker| broker.get().into())
+    }
+}
+
+/// The brokers, with a connection to each that was asked for.
+#[derive(Debug)]
+pub(super) struct Target {
+    directory: Directory,
+    options: ConnectionOptions,
+    connections: Mutex<HashMap<String, Arc<BrokerClient>>>,
+}
+
+#[derive(Debug)]
+enum Directory {
+    Server(String),
+    ZooKeeper { cluster: Cluster, coordinator: Arc<dyn Coordinator> },
+}
+
+impl Target {
+    /// Finds the brokers.
+    pub(super) async fn open(arguments: &Arguments, request_timeout: Duration) -> anyhow::Result<Self> {
+        let options = ConnectionOptions { request_timeout, ..ConnectionOptions::default() };
+        let directory = match (&arguments.server, &arguments.zk) {
+            (Some(server), _) => Directory::Server(server_address(server)?),
+            (None, Some(zk)) => zookeeper(zk, arguments).await?,
+            (None, None) => bail!("name a ZooKeeper (--zk) or a broker (--server)"),
+        };
+        Ok(Self { directory, options, connections: Mutex::default() })
+    }
+
+    /// The partitions to send to, in the order in which a producer goes round. One broker alone chooses the partition
+    /// itself.
+    pub(super) async fn places_to_write(&self, topic: &TopicName) -> anyhow::Result<Vec<Place>> {
+        match &self.directory {
+            Directory::Server(address) => {
+                Ok(vec![Place { broker: None, index: PartitionIndex::RANDOM, address: address.clone() }])
+            }
+            Directory::ZooKeeper { cluster, .. } => {
+                let partitions = cluster.partitions_for_publish(topic).await?;
+                self.places(cluster, partitions).await
+            }
+        }
+    }
+
+    /// The partitions to read. A broker that was given by its address tells of those that hold messages.
+    pub(super) async fn places_to_read(&self, topic: &TopicName) -> anyhow::Result<Vec<Place>> {
+        match &self.directory {
+            Directory::Server(address) => {
+                let offsets = self.client(address).await?.topic_offsets(topic.as_str()).await?;
+                let place = |(index, _)| Place { broker: None, index, address: address.clone() };
+                Ok(offsets.into_iter().map(place).collect())
+            }
+            Directory::ZooKeeper { cluster, .. } => {
+                let partitions = cluster.partitions_for_subscribe(topic).await?;
+                self.places(cluster, partitions).await
+            }
+        }
+    }
+
+    /// One partition, given as `BROKER-NUMBER` or, with a broker's address, as its number alone.
+    pub(super) async fn place(&self, text: &str) -> anyhow::Result<Place> {
+        let number = |text: &str| text.parse().with_context(|| format!("'{text}' is not a partition number"));
+        match (&self.directory, text.trim().split_once('-')) {
+            (Directory::Server(address), parts) => {
+                let index = number(parts.map_or(text, |(_, index)| index))?;
+                Ok(Place { broker: None, index, address: address.clone() })
+            }
+            (Directory::ZooKeeper { cluster, .. }, Some((broker, index))) => {
+                let broker = broker
+                    .parse()
+                    .ok()
+                    .and_then(BrokerId::new)
+                    .with_context(|| format!("'{broker}' is not a broker number"))?;
+                let address = cluster.master_url(broker).await?.authority();
+                Ok(Place { broker: Some(broker), index: number(index)?, address })
+            }
+            (Directory::ZooKeeper { .. }, None) => bail!("name the partition as BROKER-NUMBER, for example 0-{text}"),
+        }
+    }
+
+    /// A connection to a broker, made anew if the last one was given up.
+    pub(super) async fn client(&self, address: &str) -> Result<Arc<BrokerClient>, ClientError> {
+        let mut connections = self.connections.lock().await;
+        if let Some(client) = connections.get(address) {
+            return Ok(Arc::clone(client));
+        }
+        let client = Arc::new(BrokerClient::connect(address, self.options).await?);
+        connections.insert(address.to_owned(), Arc::clone(&client));
+        Ok(client)
+    }
+
+    /// Gives a connection up after an error; the next [`client`](Self::client) connects anew.
+    pub(super) async fn give_up(&self, client: &Arc<BrokerClient>) {
+        let mut connections = self.connections.lock().await;
+        if connections.get(client.address()).is_some_and(|present| Arc::ptr_eq(present, client)) {
+            connections.remove(client.address());
+        }
+    }
+
+    /// Ends the ZooKeeper session, if there is one.
+    pub(super) async fn close(&self) {
+        if let Directory::ZooKeeper { coordinator, .. } = &self.directory {
+            coordinator.close().await;
+        }
+    }
+
+    async fn places(&self, cluster: &Cluster, partitions: Vec<Partition>) -> anyhow::Result<Vec<Place>> {
+        let mut addresses: HashMap<BrokerId, String> = HashMap::new();
+        let mut places = Vec::with_capacity(partitions.len());
+        for Partition { broker, index } in partitions {
+            let address = match addresses.get(&broker) {
+                Some(address) => address.clone(),
+                None => cluster.master_url(broker).await?.authority(),
+            };
+            addresses.entry(broker).or_insert_with(|| address.clone());
+            places.push(Place { broker: Some(broker), index, address });
+        }
+        Ok(places)
+    }
+}
+
+async fn zookeeper(connect: &str, arguments: &Arguments) -> anyhow::Result<Directory> {
+    let session_timeout = Duration::from_millis(arguments.zk_session_ms.into());
+    let options = ZooKeeperOptions { connect: connect.parse()?, session_timeout };
+    let root = arguments.zk_root.parse()?;
+    let coordinator: Arc<dyn Coordinator> = Arc::new(ZooKeeper::start(options));
+    connected(&*coordinator, session_timeout).await.with_context(|| format!("no connection to ZooKeeper at {connect}"))?;
+    Ok(Directory::ZooKeeper { cluster: Cluster::new(Arc::clone(&coordinator), root), coordinator })
+}
+
+/// `HOST:PORT`, also out of a `meta://` address.
+fn server_address(text: &str) -> anyhow::Result<String> {
+    let url = if text.starts_with("meta://") { text.to_owned() } else { format!("meta://{text}") };
+    let url: BrokerUrl = url.parse().with_context(|| format!("--server {text}: give HOST:PORT"))?;
+    Ok(url.authority())
+}
+
+/// A topic name as the protocol carries it.
+pub(super) fn wire(topic: &TopicName) -> ByteString {
+    topic.as_str().into()
+}
