@@ -141,6 +141,21 @@ async fn nodes_deleted_or_changed_by_hand_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_id_node_comes_back_without_waiting_for_a_comparison() {
+    let Some(server) = Ensemble::single() else { return };
+    let observer = zookeeper(&server.connect_string(), SESSION_TIMEOUT);
+    session_of(&*observer).await;
+    let never = Duration::from_secs(3600);
+    let broker = Broker::comparing(never, zookeeper(&server.connect_string(), SESSION_TIMEOUT), 8200);
+    broker.settles(&*observer).await;
+    // Twice, since a watch fires once.
+    for _ in 0..2 {
+        observer.delete("/meta/brokers/ids/0/master", None).await.unwrap();
+        broker.settles(&*observer).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_predecessor_s_nodes_are_taken_over_while_its_session_lives() {
     let Some(server) = Ensemble::single() else { return };
     let observer = zookeeper(&server.connect_string(), SESSION_TIMEOUT);
