@@ -39,7 +39,7 @@ pub struct ZooKeeperOptions {
     pub session_timeout: Duration,
 }
 
-/// A connection to a ZooKeeper ensemble of version 3.4 or later (and 3.3), kept up until it is closed or dropped.
+/// A connection to a ZooKeeper ensemble of version 3.4 or later, kept up until it is closed or dropped.
 #[derive(Debug)]
 pub struct ZooKeeper {
     shared: Arc<Shared>,

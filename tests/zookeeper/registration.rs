@@ -141,6 +141,21 @@ async fn nodes_deleted_or_changed_by_hand_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_id_node_comes_back_without_waiting_for_a_comparison() {
+    let Some(server) = Ensemble::single() else { return };
+    let observer = zookeeper(&server.connect_string(), SESSION_TIMEOUT);
+    session_of(&*observer).await;
+    let never = Duration::from_secs(3600);
+    let broker = Broker::comparing(never, zookeeper(&server.connect_string(), SESSION_TIMEOUT), 8200);
+    broker.settles(&*observer).await;
+    // Twice, since a watch fires once.
+    for _ in 0..2 {
+        observer.delete("/meta/brokers/ids/0/master", None).await.unwrap();
+        broker.settles(&*observer).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_predecessor_s_nodes_are_taken_over_while_its_session_lives() {
     let Some(server) = Ensemble::single() else { return };
     let observer = zookeeper(&server.connect_string(), SESSION_TIMEOUT);
@@ -183,24 +198,26 @@ async fn a_broker_with_our_id_and_another_address_is_named_and_left_alone() {
     assert_eq!(first.registration.unregister(UNREGISTER_WITHIN).await, Unregistered::Complete);
     second.settles(&*observer).await;
 
-    // Once registered, a conflict is told at once, and over when the other one goes.
+    // Once registered, a conflict is told at once, and over when the other one goes; also a second process that
+    // announces the very same address, so that the two do not take turns.
     let master = "/meta/brokers/ids/0/master";
-    let intruder = b"meta://127.0.0.1:8202";
-    eventually("the intruder is faster", || async {
-        let (_, made) = tokio::join!(
-            biased;
-            observer.delete(master, None),
-            observer.create(master, intruder, NodeKind::Ephemeral)
-        );
-        made.map_err(|error| error.to_string())
-    })
-    .await;
-    let state = second.reaches("in conflict", |state| matches!(state, RegistrationState::Conflict(_))).await;
-    assert!(state.to_string().contains("meta://127.0.0.1:8202"), "{state}");
-    tokio::time::sleep(COMPARE_PERIOD * 3).await;
-    assert_eq!(observer.get(master).await.unwrap().data, intruder);
-    observer.delete(master, None).await.unwrap();
-    second.settles(&*observer).await;
+    for intruder in ["meta://127.0.0.1:8202", "meta://127.0.0.1:8201"] {
+        eventually("the intruder is faster", || async {
+            let (_, made) = tokio::join!(
+                biased;
+                observer.delete(master, None),
+                observer.create(master, intruder.as_bytes(), NodeKind::Ephemeral)
+            );
+            made.map_err(|error| error.to_string())
+        })
+        .await;
+        let state = second.reaches("in conflict", |state| matches!(state, RegistrationState::Conflict(_))).await;
+        assert!(state.to_string().contains(intruder), "{state}");
+        tokio::time::sleep(COMPARE_PERIOD * 3).await;
+        assert_eq!(observer.get(master).await.unwrap().data, intruder.as_bytes());
+        observer.delete(master, None).await.unwrap();
+        second.settles(&*observer).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

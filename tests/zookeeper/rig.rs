@@ -56,10 +56,14 @@ impl Broker {
     }
 
     pub(crate) fn with(zookeeper: Arc<ZooKeeper>, port: u16) -> Self {
+        Self::comparing(COMPARE_PERIOD, zookeeper, port)
+    }
+
+    pub(crate) fn comparing(compare_period: Duration, zookeeper: Arc<ZooKeeper>, port: u16) -> Self {
         let topics = BTreeMap::from([(topic("test"), all(10)), (topic("meta-test"), all(4))]);
         let state = DesiredState { broker: broker_id(), url: url(port), checksum: CHECKSUM, topics };
         let desired = watch::Sender::new(Arc::new(state));
-        let options = RegistrationOptions { compare_period: COMPARE_PERIOD };
+        let options = RegistrationOptions { compare_period };
         let registration = Registration::start(zookeeper.clone(), Root::default(), desired.subscribe(), options);
         Self { zookeeper, desired, registration }
     }

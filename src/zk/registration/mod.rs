@@ -72,7 +72,8 @@ impl Registration {
         self.states.clone()
     }
 
-    /// Waits, for ever if need be, until the broker is registered for the first time.
+    /// Waits, for ever if need be, until the broker is registered for the first time, or the
+    /// coordinator is closed.
     ///
     /// # Errors
     /// [`IdConflict`] if another broker has the id and has kept it for one session time-out: the start must fail.
@@ -91,7 +92,7 @@ impl Registration {
     }
 
     /// Removes the nodes, id node first, and closes the coordinator's session. Removing takes at most `within`, closing
-    /// at most a few seconds more, also if ZooKeeper cannot be reached.
+    /// at most a few seconds more, also if ZooKeeper cannot be reached; a lost connection is waited for that long.
     pub async fn unregister(self, within: Duration) -> Unregistered {
         let Self { stop, task, .. } = self;
         // A task that has ended already, because the coordinator was closed, has nothing to remove.

@@ -93,7 +93,10 @@ impl Task {
                     SessionState::Disconnected(session) if self.registered_in == Some(session.id) => {
                         self.publish(RegistrationState::Disconnected)
                     }
-                    SessionState::Closed => return,
+                    SessionState::Closed => {
+                        self.publish(RegistrationState::Unregistered);
+                        return;
+                    }
                     _ => self.publish(RegistrationState::Connecting),
                 }
                 if self.sessions.changed().await.is_err() {
@@ -135,6 +138,8 @@ impl Task {
                 self.options.compare_period
             }
             Ok((Outcome::Foreign(owner), true)) => self.conflict(session, &desired, owner),
+            // The change of the session that follows says it better.
+            Err(CoordinatorError::SessionOver { .. } | CoordinatorError::NoSession { .. }) => self.backoff.failed(),
             Err(error) => {
                 self.publish(RegistrationState::Waiting { reason: error.to_string() });
                 self.backoff.failed()
@@ -246,18 +251,11 @@ impl Task {
 
     /// Removes the nodes in the reference's order (04 §6), then closes the session, which takes whatever is left.
     async fn unregister(&mut self, within: Duration) -> Unregistered {
-        let state = *self.sessions.borrow();
-        let outcome = match state.connected() {
-            Some(session) => match timeout(within, self.remove_nodes(session)).await {
-                Ok(Ok(())) => Unregistered::Complete,
-                Ok(Err(error)) => Unregistered::Incomplete { reason: error.to_string() },
-                Err(_) => Unregistered::Incomplete {
-                    reason: format!("ZooKeeper did not remove all nodes within {} ms", within.as_millis()),
-                },
-            },
-            None if self.own.is_empty() => Unregistered::Complete,
-            None => Unregistered::Incomplete {
-                reason: "ZooKeeper is not connected; nodes stay until the session ends".to_owned(),
+        let outcome = match timeout(within, self.remove_when_connected()).await {
+            Ok(Ok(())) => Unregistered::Complete,
+            Ok(Err(error)) => Unregistered::Incomplete { reason: error.to_string() },
+            Err(_) => Unregistered::Incomplete {
+                reason: format!("ZooKeeper did not remove all nodes within {} ms", within.as_millis()),
             },
         };
         self.coordinator.close().await;
@@ -266,6 +264,21 @@ impl Task {
         }
         self.publish(RegistrationState::Unregistered);
         outcome
+    }
+
+    /// A lost connection is waited for, since the session and its nodes may outlive it.
+    async fn remove_when_connected(&mut self) -> Result<(), CoordinatorError> {
+        let mut sessions = self.sessions.clone();
+        let state = sessions.wait_for(|state| !matches!(state, SessionState::Disconnected(_))).await;
+        let session = state.ok().and_then(|state| state.connected());
+        match session {
+            Some(session) => self.remove_nodes(session).await,
+            None if self.own.is_empty() => Ok(()),
+            None => Err(CoordinatorError::NoSession {
+                operation: "delete",
+                path: self.root.master(self.desired.borrow().broker),
+            }),
+        }
     }
 
     async fn remove_nodes(&mut self, session: Session) -> Result<(), CoordinatorError> {
