@@ -24,7 +24,7 @@ const PLUGINS: [(&str, &str); 4] = [
 
 /// Arguments of `metaq broker`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct BrokerArguments {
     /// The configuration file
     #[arg(short = 'f', value_name = "FILE")]
     file: PathBuf,
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     plugins: Vec<String>,
 }
 
-pub(super) fn run(arguments: &Arguments) -> ExitCode {
+pub(super) fn run(arguments: &BrokerArguments) -> ExitCode {
     logging::start();
     let result = start_and_serve(arguments);
     if let Err(error) = &result {
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     finish(result.map(|()| true), Format::Text)
 }
 
-fn start_and_serve(arguments: &Arguments) -> anyhow::Result<()> {
+fn start_and_serve(arguments: &BrokerArguments) -> anyhow::Result<()> {
     refuse_plugins(&arguments.plugins)?;
     let config = load(&arguments.file)?;
     raise_descriptor_limit();

@@ -33,9 +33,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `metaq consume`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ConsumeArguments {
     #[command(flatten)]
-    target: target::Arguments,
+    target: target::TargetArguments,
     /// The topic
     #[arg(long)]
     topic: TopicName,
@@ -101,7 +101,7 @@ enum Payload {
     None,
 }
 
-pub(super) fn run(arguments: Arguments) -> ExitCode {
+pub(super) fn run(arguments: ConsumeArguments) -> ExitCode {
     let format = arguments.output;
     finish(runtime().and_then(|runtime| runtime.block_on(consume(&arguments))), format)
 }
@@ -132,7 +132,7 @@ struct Summary {
     reason: &'static str,
 }
 
-async fn consume(arguments: &Arguments) -> anyhow::Result<bool> {
+async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool> {
     let mut stop = StopSignals::new()?;
     let target = Arc::new(Target::open(&arguments.target, REQUEST_TIMEOUT).await?);
     let (sender, mut deliveries) = mpsc::channel(READ_AHEAD);
@@ -197,7 +197,7 @@ async fn idle_since(last: tokio::time::Instant, idle: Duration) {
 
 /// One task for each partition that is known.
 struct Readers<'a> {
-    arguments: &'a Arguments,
+    arguments: &'a ConsumeArguments,
     target: &'a Arc<Target>,
     follow: bool,
     sender: mpsc::Sender<Delivery>,
@@ -253,7 +253,7 @@ impl Readers<'_> {
     }
 }
 
-fn print(arguments: &Arguments, delivery: &Delivery) -> std::io::Result<()> {
+fn print(arguments: &ConsumeArguments, delivery: &Delivery) -> std::io::Result<()> {
     let Delivery { place, offset, id, body } = delivery;
     match arguments.output {
         Format::Text => Printer::new().bytes(&body.payload),

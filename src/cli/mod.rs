@@ -27,11 +27,11 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a broker in the foreground; it logs to standard error (RUST_LOG sets the level, default info)
-    Broker(broker::Arguments),
+    Broker(broker::BrokerArguments),
     /// Send messages: the lines of files or of standard input, whole files, or generated ones
-    Produce(produce::Arguments),
+    Produce(produce::ProduceArguments),
     /// Read messages of a topic directly from its brokers, without a consumer group
-    Consume(consume::Arguments),
+    Consume(consume::ConsumeArguments),
     /// Measure a broker: throughput of puts and gets, latency of single puts
     #[command(subcommand)]
     Bench(bench::Command),

@@ -22,14 +22,14 @@ const WINDOW: usize = 256;
 
 /// Arguments of `metaq produce`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ProduceArguments {
     #[command(flatten)]
-    target: target::Arguments,
+    target: target::TargetArguments,
     /// The topic
     #[arg(long)]
     topic: TopicName,
     #[command(flatten)]
-    source: source::Arguments,
+    source: source::SourceArguments,
     /// Attribute of every message
     #[arg(long, value_name = "TEXT")]
     attribute: Option<String>,
@@ -51,7 +51,7 @@ pub(super) struct Arguments {
     output: Format,
 }
 
-pub(super) fn run(arguments: Arguments) -> ExitCode {
+pub(super) fn run(arguments: ProduceArguments) -> ExitCode {
     let format = arguments.output;
     finish(runtime().and_then(|runtime| runtime.block_on(produce(arguments))), format)
 }
@@ -84,7 +84,7 @@ struct Summary {
     ms: u128,
 }
 
-async fn produce(arguments: Arguments) -> anyhow::Result<bool> {
+async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
     let mut stop = StopSignals::new()?;
     let target = Target::open(&arguments.target, Duration::from_millis(arguments.timeout_ms)).await?;
     let places = match &arguments.partition {

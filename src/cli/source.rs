@@ -14,7 +14,7 @@ const READ_AHEAD: usize = 256;
 
 /// What to send.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct SourceArguments {
     /// Files whose lines are sent, one message each; "-" or none is standard input
     #[arg(value_name = "FILE", conflicts_with = "count")]
     files: Vec<PathBuf>,
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     size: Option<usize>,
 }
 
-impl Arguments {
+impl SourceArguments {
     /// How many messages there will be, if that is known.
     pub(super) fn len(&self) -> Option<u64> {
         self.count.or(self.whole.then_some(self.files.len() as u64))
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn generated_messages_are_padded_or_cut_to_the_size() {
-        let arguments = |size| Arguments {
+        let arguments = |size| SourceArguments {
             files: Vec::new(),
             whole: false,
             count: Some(1),

@@ -14,7 +14,7 @@ use crate::zk::{Cluster, Coordinator, ZooKeeper, ZooKeeperOptions, connected};
 
 /// How to reach the brokers.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct TargetArguments {
     /// ZooKeeper that knows the brokers, HOST:PORT or several joined by commas, with a directory at the end if need be
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "server", conflicts_with = "server")]
     zk: Option<String>,
@@ -61,7 +61,7 @@ enum Directory {
 
 impl Target {
     /// Finds the brokers.
-    pub(super) async fn open(arguments: &Arguments, request_timeout: Duration) -> anyhow::Result<Self> {
+    pub(super) async fn open(arguments: &TargetArguments, request_timeout: Duration) -> anyhow::Result<Self> {
         let options = ConnectionOptions { request_timeout, ..ConnectionOptions::default() };
         let directory = match (&arguments.server, &arguments.zk) {
             (Some(server), _) => Directory::Server(server_address(server)?),
@@ -162,7 +162,7 @@ impl Target {
     }
 }
 
-async fn zookeeper(connect: &str, arguments: &Arguments) -> anyhow::Result<Directory> {
+async fn zookeeper(connect: &str, arguments: &TargetArguments) -> anyhow::Result<Directory> {
     let session_timeout = Duration::from_millis(arguments.zk_session_ms.into());
     let options = ZooKeeperOptions { connect: connect.parse()?, session_timeout };
     let root = arguments.zk_root.parse()?;
