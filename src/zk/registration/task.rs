@@ -37,6 +37,9 @@ pub(super) struct Task {
     own: Vec<SessionId>,
     /// The session in which a comparison has succeeded last.
     registered_in: Option<SessionId>,
+    /// What the last successful comparison was made with, and in which session. Gone when something else than a change
+    /// of the desired state calls for a comparison: then every node is looked at.
+    compared: Option<(SessionId, Arc<DesiredState>)>,
     /// The armed watch on the id node, and the session it belongs to.
     watch: Option<(SessionId, Watch)>,
     conflict_since: Option<Instant>,
@@ -66,6 +69,7 @@ impl Task {
             topics: BTreeSet::new(),
             own: Vec::new(),
             registered_in: None,
+            compared: None,
             watch: None,
             conflict_since: None,
             backoff: Backoff::new(RETRY.0, RETRY.1),
@@ -120,7 +124,13 @@ impl Task {
             self.publish(RegistrationState::Registering);
         }
         let desired = self.desired.borrow_and_update().clone();
-        let outcome = match self.pass(session, &desired).await {
+        let pass = match self.compared.take() {
+            Some((compared_in, before)) if compared_in == session.id => {
+                self.pass_on_changes(session, &before, &desired).await
+            }
+            _ => self.pass(session, &desired).await,
+        };
+        let outcome = match pass {
             Ok(outcome) => self.arm(session, &desired, &outcome).await.map(|settled| (outcome, settled)),
             Err(error) => Err(error),
         };
@@ -135,6 +145,7 @@ impl Task {
                     info!(broker = %desired.broker, url = %desired.url, topics = desired.topics.len(), changed, "nodes in zookeeper brought up to date");
                 }
                 self.publish(RegistrationState::Registered);
+                self.compared = Some((session.id, desired));
                 self.options.compare_period
             }
             Ok((Outcome::Foreign(owner), true)) => self.conflict(session, &desired, owner),
@@ -178,6 +189,29 @@ impl Task {
         Ok(Outcome::Registered { changed })
     }
 
+    /// As [`pass`](Self::pass), but only over what differs between two desired states; the id node is watched meanwhile.
+    /// A topic that is born shows up within a few round trips, however many others there are.
+    async fn pass_on_changes(
+        &mut self,
+        session: Session,
+        before: &DesiredState,
+        desired: &DesiredState,
+    ) -> Result<Outcome, CoordinatorError> {
+        if (before.broker, &before.url, before.checksum) != (desired.broker, &desired.url, desired.checksum) {
+            return self.pass(session, desired).await;
+        }
+        let coordinator = self.coordinator.clone();
+        self.topics.extend(desired.topics.keys().cloned());
+        let nodes = |topic| topic_nodes(&self.root, desired.broker, topic, desired.topics.get(topic));
+        let new = desired.topics.keys().filter(|&topic| !before.topics.contains_key(topic));
+        let mut changed = each_topic(&coordinator, session.id, Job::Create, new.map(nodes)).await?;
+        let other = before.topics.iter().filter(|&(topic, settings)| desired.topics.get(topic) != Some(settings));
+        let other = other.map(|(topic, _)| nodes(topic));
+        changed += each_topic(&coordinator, session.id, Job::Ensure, other).await?;
+        self.topics.retain(|topic| desired.topics.contains_key(topic));
+        Ok(Outcome::Registered { changed })
+    }
+
     /// Arms the watch on the id node; false if the node is not as the comparison has left it.
     async fn arm(
         &mut self,
@@ -213,7 +247,7 @@ impl Task {
 
     /// Waits for anything that calls for a comparison.
     async fn wait(&mut self, at_most: Duration) {
-        let Self { sessions, desired, watch, .. } = self;
+        let Self { sessions, desired, watch, compared, .. } = self;
         let watched = async {
             match watch {
                 Some((_, watch)) => watch.await,
@@ -227,10 +261,13 @@ impl Task {
             }
         };
         tokio::select! {
-            _ = watched => self.watch = None,
-            _ = sessions.changed() => {}
+            _ = watched => {
+                *watch = None;
+                *compared = None;
+            }
+            _ = sessions.changed() => *compared = None,
+            () = sleep(at_most) => *compared = None,
             () = wanted => {}
-            () = sleep(at_most) => {}
         }
     }
 

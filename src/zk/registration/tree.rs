@@ -14,6 +14,23 @@ const TOPICS_IN_FLIGHT: usize = 32;
 /// Attempts at one node that somebody else changes at the same time.
 const ATTEMPTS: usize = 5;
 
+/// Creates an ephemeral node that should not be there yet, or else brings it to what it should be; tells whether it had
+/// to be changed. One round trip less than [`ensure`] where the node is indeed new.
+async fn create_or_ensure(
+    coordinator: &dyn Coordinator,
+    session: SessionId,
+    wanted: &Wanted,
+) -> Result<bool, CoordinatorError> {
+    if let Some(data) = &wanted.data {
+        match coordinator.create(&wanted.path, data.as_bytes(), NodeKind::Ephemeral).await {
+            Ok(()) => return Ok(true),
+            Err(CoordinatorError::NodeExists(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    ensure(coordinator, session, wanted).await
+}
+
 /// Brings an ephemeral node to what it should be; tells whether it had to be changed.
 pub(super) async fn ensure(
     coordinator: &dyn Coordinator,
@@ -126,12 +143,14 @@ pub(super) async fn ensure_persistent(
 pub(super) enum Job {
     /// Bring them to what they should be.
     Ensure,
+    /// The same for nodes that are probably not there.
+    Create,
     /// Delete those that belong to this session.
     Remove,
 }
 
-/// Works on the nodes of many topics, those of one topic in order, several topics at the same time; tells how many nodes
-/// were changed. The first failure ends it.
+/// Works on the nodes of many topics, of several topics at the same time; tells how many nodes were changed. The first
+/// failure ends it.
 pub(super) async fn each_topic(
     coordinator: &Arc<dyn Coordinator>,
     session: SessionId,
@@ -140,26 +159,35 @@ pub(super) async fn each_topic(
 ) -> Result<usize, CoordinatorError> {
     let mut running = JoinSet::new();
     let mut changed = 0;
-    for nodes in topics {
+    for [old, publish, subscribe] in topics {
         if running.len() >= TOPICS_IN_FLIGHT {
             changed += finished(&mut running).await?;
         }
         let coordinator = coordinator.clone();
         running.spawn(async move {
-            let mut changed = 0;
-            for wanted in &nodes {
-                match job {
-                    Job::Ensure => changed += usize::from(ensure(&*coordinator, session, wanted).await?),
-                    Job::Remove => remove_own(&*coordinator, session, &wanted.path).await?,
-                }
-            }
-            Ok(changed)
+            let node = |wanted| work(&*coordinator, session, job, wanted);
+            let (old, publish, subscribe) = tokio::try_join!(node(&old), node(&publish), node(&subscribe))?;
+            Ok(usize::from(old) + usize::from(publish) + usize::from(subscribe))
         });
     }
     while !running.is_empty() {
         changed += finished(&mut running).await?;
     }
     Ok(changed)
+}
+
+/// One node; whether it was changed.
+async fn work(
+    coordinator: &dyn Coordinator,
+    session: SessionId,
+    job: Job,
+    wanted: &Wanted,
+) -> Result<bool, CoordinatorError> {
+    match job {
+        Job::Ensure => ensure(coordinator, session, wanted).await,
+        Job::Create => create_or_ensure(coordinator, session, wanted).await,
+        Job::Remove => remove_own(coordinator, session, &wanted.path).await.map(|()| false),
+    }
 }
 
 async fn finished(running: &mut JoinSet<Result<usize, CoordinatorError>>) -> Result<usize, CoordinatorError> {
