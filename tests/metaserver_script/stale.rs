@@ -1,0 +1,93 @@
+//! A pid file that tells of no broker of ours.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use crate::installation::{Installation, signal};
+
+#[test]
+fn a_killed_broker_leaves_a_pid_file_that_does_no_harm() {
+    let broker = Installation::new(&[]);
+    broker.script(&["start", "local"]).is(0, "");
+    broker.produce("before the kill");
+    signal("KILL", &broker.pid());
+    // the kernel takes the process down in its own time, so this asks until it is gone
+    while broker.script(&["status"]).code == 0 {}
+    assert!(broker.pid_file().exists());
+    broker.script(&["stop"]).is(1, "Broker is not running.");
+    broker.script(&["start", "local"]).is(0, "Meta broker is running");
+    assert_eq!(broker.consume(), "before the kill0\n");
+}
+
+#[test]
+fn the_number_of_another_program_is_not_taken_for_the_broker() {
+    let broker = Installation::new(&[]);
+    broker.script(&["start", "local"]).is(0, "");
+    broker.script(&["stop"]).is(0, "");
+    let mut other = Other::start();
+    fs::write(broker.pid_file(), other.pid()).unwrap();
+    broker.script(&["status"]).is(1, "Meta broker was stopped.");
+    broker.script(&["stop"]).is(1, "Broker is not running.");
+    broker.script(&["stop", "--force"]).is(1, "Broker is not running.");
+    broker.script(&["start", "local"]).is(0, "Meta broker is running");
+    broker.script(&["stop"]).is(0, "");
+    assert!(other.is_alive());
+}
+
+#[test]
+fn a_number_that_was_given_to_another_program_is_not_taken_for_the_broker() {
+    let broker = Installation::new(&[]);
+    broker.script(&["start", "local"]).is(0, "");
+    let state = broker.file("logs/.run.state");
+    let (written, pid) = (fs::read_to_string(&state).unwrap(), broker.pid());
+    broker.script(&["stop"]).is(0, "");
+    // what a crash leaves behind, if the system has used the number again since
+    let mut other = Other::start();
+    fs::write(&state, written.replace(&format!("pid={pid}\n"), &format!("pid={}\n", other.pid()))).unwrap();
+    fs::write(broker.pid_file(), other.pid()).unwrap();
+    broker.script(&["status"]).is(1, "Meta broker was stopped.");
+    broker.script(&["stop", "--force"]).is(1, "Broker is not running.");
+    broker.script(&["start", "local"]).is(0, "Meta broker is running");
+    assert!(other.is_alive());
+}
+
+#[test]
+fn beside_a_java_broker_of_the_same_directory_nothing_is_started() {
+    let broker = Installation::new(&[]);
+    fs::create_dir(broker.file("logs")).unwrap();
+    // `sh` keeps what stands behind the script as names of its arguments
+    let script = "while read line; do :; done";
+    let mut java = Other::of(Command::new("sh").args(["-c", script, "com.taobao.metamorphosis.ServerStartup"]));
+    fs::write(broker.pid_file(), java.pid()).unwrap();
+    broker.script(&["start", "local"]).is(1, "Broker is running.\nIt is a Java broker");
+    assert!(java.is_alive() && !broker.file("data").exists());
+    assert_eq!(fs::read_to_string(broker.pid_file()).unwrap(), java.pid());
+}
+
+/// A process that has nothing to do with us and runs until it is dropped.
+struct Other(Child);
+
+impl Other {
+    fn start() -> Self {
+        Self::of(&mut Command::new("cat"))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
