@@ -8,8 +8,7 @@ use metaq::message::{HEADER_LEN, Records};
 use metaq::protocol::{Response, Status};
 
 fn failed(place: &str, detail: &str, address: impl std::fmt::Display, opaque: i32) -> String {
-    let text =
-        format!("Put message to [broker 'meta://{address}'] [partition '{place}'] failed.Detail:{detail}");
+    let text = format!("Put message to [broker 'meta://{address}'] [partition '{place}'] failed.Detail:{detail}");
     format!("result 500 {} {opaque}\r\n{text}", text.len())
 }
 

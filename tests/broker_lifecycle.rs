@@ -33,10 +33,8 @@ async fn messages_are_there_after_a_stop_and_a_start_and_new_ones_follow_them() 
 
 #[tokio::test]
 async fn unflushed_messages_of_a_periodic_topic_survive_a_stop() {
-    let setup = Setup {
-        topics: "[topic=lazy]\nunflushThreshold=100000\nunflushInterval=3600000\n",
-        ..Setup::default()
-    };
+    let setup =
+        Setup { topics: "[topic=lazy]\nunflushThreshold=100000\nunflushInterval=3600000\n", ..Setup::default() };
     let broker = TestBroker::with(setup).await;
     let mut client = broker.connect().await;
     client.put("lazy", 0, b"hello").await;
