@@ -1,6 +1,7 @@
 //! The seam between the store and the file system: everything that touches data files goes through it, so that tests
 //! can fail, tear and fill the disk.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice};
@@ -34,8 +35,8 @@ pub enum Kind {
 /// One entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its name; `None` if it is not valid UTF-8, which no file of a store is.
-    pub name: Option<String>,
+    /// Its name.
+    pub name: OsString,
     /// What it is.
     pub kind: Kind,
 }
@@ -57,8 +58,6 @@ pub trait DataFile: Send + Sync + fmt::Debug {
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts the file, or extends it with zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Its length in bytes.
-    fn len(&self) -> io::Result<u64>;
     /// The file of the operating system behind it, for `sendfile`; `None` on a simulated disk.
     fn as_file(&self) -> Option<&File>;
 }
@@ -173,10 +172,6 @@ impl DataFile for OsFile {
         self.0.set_len(len)
     }
 
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
-    }
-
     fn as_file(&self) -> Option<&File> {
         Some(&self.0)
     }
@@ -204,7 +199,7 @@ impl FileSystem for OsFileSystem {
         let entry = |entry: io::Result<fs::DirEntry>| {
             let entry = entry?;
             let kind = self.kind(&entry.path())?.unwrap_or(Kind::Other);
-            Ok(Entry { name: entry.file_name().into_string().ok(), kind })
+            Ok(Entry { name: entry.file_name(), kind })
         };
         fs::read_dir(dir)?.map(entry).collect()
     }

@@ -9,7 +9,8 @@ use super::fs::{FileSystem, Kind};
 pub(super) fn journal_warning(fs: &dyn FileSystem, transactions: &Path) -> io::Result<Option<String>> {
     let mut journals = Vec::new();
     for entry in fs.list(transactions)? {
-        if let (Some(name), Kind::File(len @ 1..)) = (entry.name, entry.kind)
+        let name = entry.name.to_string_lossy();
+        if let Kind::File(len @ 1..) = entry.kind
             && name.starts_with("redo.")
         {
             journals.push(format!("{name} ({len} bytes)"));

@@ -79,7 +79,6 @@ impl Round {
         self.ids.draw(self.puts.len(), &mut self.drawn);
         // What no write answers is refused.
         self.results.resize_with(self.puts.len(), || Err(AppendError::Closed));
-        let was_clean: Vec<bool> = batches.iter().map(|batch| !batch.partition.is_dirty()).collect();
         for batch in &batches {
             self.write(batch);
         }
@@ -98,8 +97,8 @@ impl Round {
             answered += count;
         }
 
-        let became_dirty = |(batch, was_clean): (&Batch, bool)| was_clean && batch.partition.is_dirty();
-        if batches.iter().zip(was_clean).any(became_dirty) {
+        let unknown_to_flusher = batches.iter().filter(|batch| batch.partition.needs_scheduling()).count();
+        if unknown_to_flusher > 0 {
             self.flusher.wake();
         }
         self.puts.clear();
@@ -113,6 +112,13 @@ impl Round {
         let mut batches: Vec<Batch> = Vec::new();
         let mut known: HashMap<*const PartitionLog, usize> = HashMap::new();
         for (i, put) in self.puts.iter().enumerate() {
+            if let Some(&batch) = self.batch_of.last()
+                && Arc::ptr_eq(&batches[batch].partition, &put.partition)
+            {
+                batches[batch].puts.push(i);
+                self.batch_of.push(batch);
+                continue;
+            }
             let batch = *known.entry(Arc::as_ptr(&put.partition)).or_insert_with(|| {
                 let partition = Arc::clone(&put.partition);
                 let group_commit = partition.is_group_commit();

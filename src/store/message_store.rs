@@ -93,6 +93,7 @@ impl Store {
 
         let free_space = Arc::new(FreeSpace::default());
         data_paths.into_iter().for_each(|path| free_space.watch(path));
+        free_space.check(&*fs, options.free_space_warning_bytes);
         let partitions = topics.all();
         info!(
             partitions = partitions.len(),
@@ -167,9 +168,11 @@ impl Store {
         }
         let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
         if locks.lock(&*self.shared.fs, &data_path)? {
-            if let Err(error) = load(&self.shared, &self.options, &self.topics, std::slice::from_ref(&data_path)) {
-                locks.release(&data_path);
-                return Err(error);
+            let data_paths = std::slice::from_ref(&data_path);
+            let largest_id = load(&self.shared, &self.options, &self.topics, data_paths)
+                .inspect_err(|_| locks.release(&data_path))?;
+            if let Some(largest_id) = largest_id {
+                self.ids.raise_above(largest_id);
             }
             self.free_space.watch(data_path.clone());
             info!(path = %data_path.display(), "data path added");
