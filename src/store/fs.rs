@@ -247,3 +247,33 @@ impl FileSystem for OsFileSystem {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_are_told_apart() {
+        let error = |errno: Errno| io::Error::from(errno);
+        assert!(is_full(&error(Errno::NOSPC)) && is_full(&error(Errno::DQUOT)));
+        assert!(is_device_error(&error(Errno::IO)));
+        for other in [Errno::ACCESS, Errno::MFILE, Errno::FBIG, Errno::ROFS] {
+            assert!(!is_full(&error(other)) && !is_device_error(&error(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn more_slices_than_one_call_takes_are_written_and_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = OsFileSystem.create(&dir.path().join("x")).unwrap();
+        let chunks: Vec<Vec<u8>> = (0..3000_usize).map(|i| vec![b'a' + u8::try_from(i % 26).unwrap(); i % 5]).collect();
+        let mut slices: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
+        write_all_at(&*file, &mut slices, 7).unwrap();
+        let expected = [vec![0; 7], chunks.concat()].concat();
+        let mut read = vec![1; expected.len()];
+        read_exact_at(&*file, &mut read, 0).unwrap();
+        assert_eq!(read, expected);
+        let error = read_exact_at(&*file, &mut read, 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
+    }
+}

@@ -75,7 +75,11 @@ impl IdGenerator {
         let from_file = match reserved {
             Reserved::Missing => 0,
             Reserved::Damaged => {
-                warn!(path = %path.display(), "the state file of message ids is damaged and will be replaced: ids go on from the clock and the largest id found in the segments");
+                warn!(
+                    path = %path.display(),
+                    "the state file of message ids is damaged and will be replaced: ids go on from the clock and the \
+                     largest id found in the segments"
+                );
                 0
             }
             Reserved::UpTo(reserved) => reserved.min(MAX_CREDIBLE_MS),

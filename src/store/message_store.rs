@@ -252,16 +252,19 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotDurable`] when messages of poisoned partitions may be lost.
     pub fn close(&self) -> Result<(), StoreError> {
-        let mut locks = lock(&self.locks);
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        {
+            // Whoever is adding a partition finishes first; the lock is not kept, for a receiver may wait for it.
+            let _adding = lock(&self.locks);
+            if self.closed.swap(true, Ordering::AcqRel) {
+                return Ok(());
+            }
         }
         self.end_threads();
         let partitions = self.topics.all();
         let lost = |p: &&Arc<PartitionLog>| p.sync().is_err() && p.max_offset() < p.written_offset();
         let lost: Vec<&str> = partitions.iter().filter(lost).map(|p| &**p.name()).collect();
         self.ids.settle();
-        *locks = LockedDirs::default();
+        *lock(&self.locks) = LockedDirs::default();
         info!(partitions = partitions.len(), "message store closed");
         if lost.is_empty() { Ok(()) } else { Err(StoreError::NotDurable(lost.join(", "))) }
     }

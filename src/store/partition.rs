@@ -244,7 +244,11 @@ impl PartitionLog {
     /// Ends writing until a restart: what the kernel holds of the file can no longer be trusted.
     pub(super) fn poison_with(&self, reason: &str) -> AppendError {
         if self.poison.set(reason.into()).is_ok() {
-            error!(partition = %self.name, reason, "partition poisoned: it serves what is durable and takes no more messages until a restart");
+            error!(
+                partition = %self.name,
+                reason,
+                "partition poisoned: it serves what is durable and takes no more messages until a restart"
+            );
         }
         self.poison_error()
     }

@@ -24,6 +24,9 @@ pub(super) struct Scan {
 
 /// Reads records from the start of a file until one is incomplete, damaged, or no record but zeros.
 ///
+/// What the format cannot tell (02 §4): no checksum covers the header, so an *empty* message that was torn within its
+/// id and then filled up with zeros passes for one with another id.
+///
 /// # Errors
 /// When the file cannot be read.
 pub(super) fn scan(file: &dyn DataFile, len: u64) -> io::Result<Scan> {

@@ -28,6 +28,8 @@ pub(super) struct Round {
     puts: Vec<Append>,
     /// For each put the number of its batch.
     batch_of: Vec<usize>,
+    /// Batches by the address of their partition.
+    known: HashMap<usize, usize>,
     drawn: Vec<MessageId>,
     results: Vec<Result<Appended, AppendError>>,
 }
@@ -60,6 +62,7 @@ impl Round {
             gather: Gather::default(),
             puts: Vec::new(),
             batch_of: Vec::new(),
+            known: HashMap::new(),
             drawn: Vec::new(),
             results: Vec::new(),
         }
@@ -110,7 +113,7 @@ impl Round {
     /// Groups the puts by partition, keeping their order (D2).
     fn sort_into_batches(&mut self) -> Vec<Batch> {
         let mut batches: Vec<Batch> = Vec::new();
-        let mut known: HashMap<*const PartitionLog, usize> = HashMap::new();
+        self.known.clear();
         for (i, put) in self.puts.iter().enumerate() {
             if let Some(&batch) = self.batch_of.last()
                 && Arc::ptr_eq(&batches[batch].partition, &put.partition)
@@ -119,7 +122,7 @@ impl Round {
                 self.batch_of.push(batch);
                 continue;
             }
-            let batch = *known.entry(Arc::as_ptr(&put.partition)).or_insert_with(|| {
+            let batch = *self.known.entry(Arc::as_ptr(&put.partition).addr()).or_insert_with(|| {
                 let partition = Arc::clone(&put.partition);
                 let group_commit = partition.is_group_commit();
                 batches.push(Batch { partition, puts: Vec::new(), group_commit });

@@ -138,3 +138,18 @@ fn an_empty_group_and_a_panicking_receiver_leave_the_committer_at_work() {
     bench.store.committer().submit(super::super::AppendGroup { puts: Vec::new(), done });
     assert!(put(&bench.store, &partition, b"x").is_ok());
 }
+
+#[test]
+fn entries_of_directories_are_durable_before_the_first_answer_and_an_old_segment_before_the_next() {
+    let bench = Bench::new(|options| options.max_segment_size = 50);
+    let partition = bench.partition("t", 0, &GROUP_COMMIT);
+    bench.store.ids().next_id();
+    bench.faults.take_events();
+    put(&bench.store, &partition, b"hello").unwrap();
+    let (first, second) = ("00000000000000000000.meta", "00000000000000000050.meta");
+    let events = ["make t-0", "sync data", &format!("create {first}"), "sync t-0", &format!("sync {first}")];
+    assert_eq!(bench.faults.take_events(), events);
+    put(&bench.store, &partition, b"world").unwrap();
+    let events = [format!("sync {first}"), format!("create {second}"), "sync t-0".to_owned()];
+    assert_eq!(bench.faults.take_events(), events);
+}

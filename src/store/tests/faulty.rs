@@ -30,6 +30,8 @@ pub(super) struct Faults {
     pub(super) free_space: AtomicU64,
     /// Syncs of segments, failed ones included.
     pub(super) syncs: AtomicUsize,
+    /// What was made and synced, in order, each with the name of the file or directory.
+    events: Mutex<Vec<String>>,
     /// Syncs of segments wait while this is held down.
     held: Mutex<bool>,
     released: Condvar,
@@ -39,6 +41,16 @@ impl Faults {
     pub(super) fn hold_syncs(&self, hold: bool) {
         *self.held.lock().unwrap() = hold;
         self.released.notify_all();
+    }
+
+    /// What happened since the last call.
+    pub(super) fn take_events(&self) -> Vec<String> {
+        std::mem::take(&mut self.events.lock().unwrap())
+    }
+
+    fn note(&self, event: &str, path: &Path) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        self.events.lock().unwrap().push(format!("{event} {name}"));
     }
 
     fn wait_for_release(&self) {
@@ -110,6 +122,7 @@ impl DataFile for FaultyFile {
         if self.is_segment() {
             self.faults.wait_for_release();
             self.faults.syncs.fetch_add(1, Ordering::SeqCst);
+            self.faults.note("sync", &self.path);
             if self.faults.fail_sync.swap(false, Ordering::SeqCst) {
                 return Err(eio());
             }
@@ -147,6 +160,7 @@ impl FileSystem for FaultyFs {
         if *self.faults.space.lock().unwrap() == Some(0) {
             return Err(Errno::NOSPC.into());
         }
+        self.faults.note("create", path);
         Ok(self.wrap(path, self.os.create(path)?))
     }
 
@@ -159,6 +173,7 @@ impl FileSystem for FaultyFs {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.faults.note("make", path);
         self.os.create_dir(path)
     }
 
@@ -166,6 +181,7 @@ impl FileSystem for FaultyFs {
         if !path.ends_with("transactions") && self.faults.fail_dir_sync.swap(false, Ordering::SeqCst) {
             return Err(eio());
         }
+        self.faults.note("sync", path);
         self.os.sync_dir(path)
     }
 
