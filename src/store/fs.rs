@@ -145,12 +145,16 @@ pub struct OsFileSystem;
 struct OsFile(File);
 
 #[derive(Debug)]
-struct OsDirLock {
-    /// The lock belongs to the open directory and goes with it.
-    _dir: File,
-}
+struct OsDirLock(File);
 
 impl DirLock for OsDirLock {}
+
+impl Drop for OsDirLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child process that is just being started holds the same open directory.
+        let _closed_anyway = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
 
 impl DataFile for OsFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
@@ -241,7 +245,7 @@ impl FileSystem for OsFileSystem {
     fn lock_dir(&self, dir: &Path) -> io::Result<Option<Box<dyn DirLock>>> {
         let dir = File::open(dir)?;
         match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Box::new(OsDirLock { _dir: dir }))),
+            Ok(()) => Ok(Some(Box::new(OsDirLock(dir)))),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }

@@ -188,7 +188,7 @@ fn a_topic_has_a_data_path_of_its_own_and_old_partitions_stay_where_they_are() {
 #[test]
 fn a_data_path_that_comes_later_is_locked_and_loaded() {
     let hello = record(3 << 60, b"hello");
-    let dir = data_dir(&[("a-0/0.meta", &hello), ("../other/b-0/0.meta", &hello)]);
+    let dir = data_dir(&[("a-0/0.meta", b""), ("../other/b-0/0.meta", &hello)]);
     let settings = TopicSettings { data_path: Some(dir.path().join("other")), ..GROUP_COMMIT };
     let store = open(&options(dir.path())).unwrap();
     assert!(store.get("b", P0).is_none());
