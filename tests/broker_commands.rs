@@ -1,5 +1,8 @@
 //! Every command of a plain broker, with the exact answers of the reference (01 §8, §10, §15).
 
+// Helpers fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod common;
 
 use common::in_process::{Setup, TestBroker};

@@ -1,5 +1,8 @@
 //! Start and stop of a broker, and what is left on disk between them.
 
+// Helpers fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod common;
 
 use common::in_process::{Setup, TestBroker, config};

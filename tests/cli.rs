@@ -1,5 +1,8 @@
 //! The command line, run as a user runs it.
 
+// Helpers fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod common;
 
 use std::io::Write as _;
@@ -227,7 +230,7 @@ fn broker_process(config: &Path) -> std::process::Child {
         }
         log.push_str(&line);
     }
-    panic!("the broker did not start: {log}");
+    panic!("the broker did not start and ended with {:?}: {log}", child.wait());
 }
 
 #[test]

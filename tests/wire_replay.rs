@@ -1,6 +1,9 @@
 //! The client side of recorded conversations, replayed against our broker: the recorded answers, but for ids, versions
 //! and timing (01 §15).
 
+// Helpers fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod common;
 
 use std::collections::BTreeMap;
