@@ -65,11 +65,13 @@ pub(super) fn finish(result: anyhow::Result<bool>, format: Format) -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // A line that cannot be printed cannot be reported either.
-            let _ = match format {
-                Format::Text => Ok(tell(format_args!("metaq: {error:#}"))),
-                Format::Json => Printer::new().json(&serde_json::json!({ "fatal": format!("{error:#}") })),
-            };
+            match format {
+                Format::Text => tell(format_args!("metaq: {error:#}")),
+                Format::Json => {
+                    // A line that cannot be printed cannot be reported either.
+                    let _ = Printer::new().json(&serde_json::json!({ "fatal": format!("{error:#}") }));
+                }
+            }
             ExitCode::FAILURE
         }
     }
@@ -80,6 +82,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let is = |io: &io::Error| io.kind() == io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(is)
-            || cause.downcast_ref::<serde_json::Error>().is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))
+            || cause
+                .downcast_ref::<serde_json::Error>()
+                .is_some_and(|e| e.io_error_kind() == Some(io::ErrorKind::BrokenPipe))
     })
 }

@@ -3,6 +3,8 @@
 mod get;
 mod put;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,12 +41,7 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    pub(super) fn new(
-        identity: Identity,
-        config: Arc<ServerConfig>,
-        topics: Arc<Topics>,
-        store: Arc<Store>,
-    ) -> Self {
+    pub(super) fn new(identity: Identity, config: Arc<ServerConfig>, topics: Arc<Topics>, store: Arc<Store>) -> Self {
         Self {
             identity: Arc::new(identity),
             config,
