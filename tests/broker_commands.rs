@@ -1,5 +1,6 @@
 //! Every command of a plain broker, with the exact answers of the reference (01 §8, §10, §15).
 
+#![cfg(feature = "broker")]
 // Helpers fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

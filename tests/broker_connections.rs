@@ -1,5 +1,6 @@
 //! How the broker treats connections: pipelining, malformed input, half-closing, limits (01 §1, §2.6–2.7, §13).
 
+#![cfg(feature = "broker")]
 // Helpers fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,5 +1,6 @@
 //! Start and stop of a broker, and what is left on disk between them.
 
+#![cfg(feature = "broker")]
 // Helpers fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,5 +1,6 @@
 //! The command line, run as a user runs it.
 
+#![cfg(feature = "broker")]
 // Helpers fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,6 +1,7 @@
 //! The client side of recorded conversations, replayed against our broker: the recorded answers, but for ids, versions
 //! and timing (01 §15).
 
+#![cfg(feature = "broker")]
 // Helpers fail by panicking, as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -2,6 +2,7 @@
 // Helpers fail by panicking, as tests do.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
+#[cfg(feature = "broker")]
 pub mod in_process;
 pub mod raw;
 pub mod wire;
