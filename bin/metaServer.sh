@@ -238,17 +238,14 @@ spawn() {
 }
 
 start() {
-  mode=$1
+  local wanted=$1
   find_binary
+  if find_broker; then refuse "Broker is running."; fi
   if ! { mkdir -p "$log_dir" && : >>"$log"; }; then
     fail "Cannot write $log: set METAQ_LOG_DIR or run as another user."
   fi
   lock
-  local wanted=$mode
-  if find_broker; then
-    unlock
-    refuse "Broker is running."
-  fi
+  if find_broker; then refuse "Broker is running."; fi
   refuse_beside_java
   mode=$wanted address='' started=$(date +%s) log_start=$(wc -c <"$log" | tr -d ' ')
   spawn
