@@ -48,7 +48,9 @@ pub enum StartError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The port cannot be opened.
-    #[error("start remoting server failed: cannot listen on {address}: {source}; stop what uses the port, or set serverPort or bindAddress")]
+    #[error(
+        "start remoting server failed: cannot listen on {address}: {source}; stop what uses the port, or set serverPort or bindAddress"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,

@@ -89,9 +89,9 @@ impl fmt::Display for Text<'_> {
             Refusal::MaxSize(max_size) => write!(f, "Bad request,invalid max size:{max_size}"),
             Refusal::NothingAt(offset) => write!(f, "Could not find message at position {offset}"),
             Refusal::ContinueAt(offset) => write!(f, "{offset}"),
-            Refusal::Transactions => f.write_str(
-                "This broker does not support transactions yet: send without one, or to a broker that does",
-            ),
+            Refusal::Transactions => {
+                f.write_str("This broker does not support transactions yet: send without one, or to a broker that does")
+            }
             Refusal::NoProcessor => {
                 write!(f, "{NO_PROCESSOR_PREFIX}com.taobao.metamorphosis.network.SyncCommand")
             }

@@ -59,7 +59,9 @@ fn refuse_plugins(plugins: &[String]) -> anyhow::Result<()> {
     let Some(plugin) = plugins.first() else { return Ok(()) };
     let name = plugin.split('=').next().unwrap_or_default();
     match PLUGINS.iter().find(|(known, _)| *known == name) {
-        Some((_, feature)) => bail!("the plug-in {name} ({feature}) is not available in this release: start without -F{name}"),
+        Some((_, feature)) => {
+            bail!("the plug-in {name} ({feature}) is not available in this release: start without -F{name}")
+        }
         None => bail!("unknown broker plugin:{name}"),
     }
 }
@@ -82,7 +84,9 @@ fn load(file: &std::path::Path) -> anyhow::Result<ServerConfig> {
 async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<()> {
     let mut signals = StopSignals::new().context("cannot handle signals")?;
     if options.local {
-        warn!("local mode: serving without a ZooKeeper, to clients that name this broker's address; listening for this machine only unless bindAddress says otherwise");
+        warn!(
+            "local mode: serving without a ZooKeeper, to clients that name this broker's address; listening for this machine only unless bindAddress says otherwise"
+        );
     }
     let broker = Broker::start(config, options).await?;
     // The line that scripts wait for.

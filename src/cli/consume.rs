@@ -137,7 +137,8 @@ async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool> {
     let target = Arc::new(Target::open(&arguments.target, REQUEST_TIMEOUT).await?);
     let (sender, mut deliveries) = mpsc::channel(READ_AHEAD);
     let follow = arguments.follow || arguments.idle_ms.is_some();
-    let mut readers = Readers { arguments, target: &target, follow, sender, known: HashSet::new(), tasks: JoinSet::new() };
+    let mut readers =
+        Readers { arguments, target: &target, follow, sender, known: HashSet::new(), tasks: JoinSet::new() };
     readers.start_new(true).await?;
     if arguments.output == Format::Json {
         Printer::new().json(&Ready { ready: true, group: &arguments.group })?;

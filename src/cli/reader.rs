@@ -130,7 +130,9 @@ impl Reader {
 
     fn too_large(&self, got: usize) -> anyhow::Error {
         let (partition, offset) = (self.place.index, self.offset);
-        anyhow!("partition {partition}: the message at offset {offset} is larger than the {got} bytes that the broker sends at a time: raise its maxTransferSize")
+        anyhow!(
+            "partition {partition}: the message at offset {offset} is larger than the {got} bytes that the broker sends at a time: raise its maxTransferSize"
+        )
     }
 }
 

@@ -167,7 +167,9 @@ async fn zookeeper(connect: &str, arguments: &TargetArguments) -> anyhow::Result
     let options = ZooKeeperOptions { connect: connect.parse()?, session_timeout };
     let root = arguments.zk_root.parse()?;
     let coordinator: Arc<dyn Coordinator> = Arc::new(ZooKeeper::start(options));
-    connected(&*coordinator, session_timeout).await.with_context(|| format!("no connection to ZooKeeper at {connect}"))?;
+    connected(&*coordinator, session_timeout)
+        .await
+        .with_context(|| format!("no connection to ZooKeeper at {connect}"))?;
     Ok(Directory::ZooKeeper { cluster: Cluster::new(Arc::clone(&coordinator), root), coordinator })
 }
 

@@ -2,6 +2,11 @@
 // Helpers fail by panicking, as tests do.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
+#[cfg(feature = "broker")]
+pub mod broker;
+#[cfg(feature = "broker")]
+pub mod java;
+pub mod process;
 pub mod wire;
 pub mod zookeeper;
 

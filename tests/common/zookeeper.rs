@@ -239,7 +239,7 @@ fn class_path() -> Option<String> {
 
 /// A port below the range that the system gives to outgoing connections, so that no client takes the port of a server
 /// that is down for the moment.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let base = u16::try_from(std::process::id() * 31 % 10_000).unwrap();
     for _ in 0..10_000 {

@@ -39,12 +39,7 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    pub(super) fn new(
-        identity: Identity,
-        config: Arc<ServerConfig>,
-        topics: Arc<Topics>,
-        store: Arc<Store>,
-    ) -> Self {
+    pub(super) fn new(identity: Identity, config: Arc<ServerConfig>, topics: Arc<Topics>, store: Arc<Store>) -> Self {
         Self {
             identity: Arc::new(identity),
             config,

@@ -106,7 +106,9 @@ impl Load {
         loop {
             if left > 0 && !self.is_over(started) {
                 let now = Instant::now();
-                while left > 0 && let Some(slot) = free.pop() {
+                while left > 0
+                    && let Some(slot) = free.pop()
+                {
                     put.opaque = Opaque::new(i32::try_from(slot)?);
                     put.partition = self.partition(turn);
                     turn = turn.wrapping_add(1);

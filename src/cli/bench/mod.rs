@@ -86,7 +86,8 @@ pub(super) fn run(command: &Command) -> ExitCode {
 }
 
 fn measure(common: &Common, work: Work, time: Option<Duration>) -> anyhow::Result<bool> {
-    let url = if common.server.starts_with("meta://") { common.server.clone() } else { format!("meta://{}", common.server) };
+    let url =
+        if common.server.starts_with("meta://") { common.server.clone() } else { format!("meta://{}", common.server) };
     let address = url.parse::<BrokerUrl>()?.authority();
     let load = Load { address, topic: common.topic.clone(), partitions: common.partitions.get(), work, time };
     let report = load.run(common.connections.get())?;

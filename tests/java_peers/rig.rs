@@ -1,0 +1,246 @@
+//! What the tests share: one ZooKeeper and one Java client for all that run at the same time, a tree of its own for each.
+
+use std::process::Command;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::common::DEADLINE;
+use crate::common::broker::BrokerHome;
+use crate::common::java::{Java, JavaBroker, JavaClient, JavaCommand};
+use crate::common::zookeeper::Ensemble;
+use crate::messages::{Message, Place, Stored};
+
+/// Largest record that the brokers hand out (`BrokerHome`), and that the clients ask for.
+const MAX_SIZE: u32 = 1_114_112;
+
+pub(crate) struct Rig {
+    java: Java,
+    client: JavaClient,
+    zookeeper: Ensemble,
+}
+
+/// Ends with the last test that uses it, so that no process outlives the tests.
+static SHARED: Mutex<Weak<Rig>> = Mutex::new(Weak::new());
+
+impl Rig {
+    /// `None`, and a line that says so, where something is not installed.
+    fn shared() -> Option<Arc<Self>> {
+        let mut shared = SHARED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(rig) = shared.upgrade() {
+            return Some(rig);
+        }
+        let java = Java::build()?;
+        let mut zookeeper = Ensemble::prepare(1)?;
+        let client = JavaClient::start(&java);
+        zookeeper.start_all();
+        let rig = Arc::new(Self { java, client, zookeeper });
+        *shared = Arc::downgrade(&rig);
+        Some(rig)
+    }
+}
+
+/// Brokers and clients that know of each other: all that is below one node of the ZooKeeper.
+pub(crate) struct Cluster {
+    rig: Arc<Rig>,
+    root: String,
+}
+
+impl Cluster {
+    /// `None`, and a line that says so, where Java, Maven or ZooKeeper is not installed.
+    pub(crate) fn new(name: &str) -> Option<Self> {
+        Some(Self { rig: Rig::shared()?, root: format!("/{name}") })
+    }
+
+    /// Configuration and directories of a broker, see [`BrokerHome::new`].
+    pub(crate) fn home(&self, id: u32, topics: &[(&str, &str)]) -> BrokerHome {
+        BrokerHome::new(id, &self.rig.zookeeper.connect_string(), &self.root, topics)
+    }
+
+    pub(crate) fn start_java_broker(&self, home: &BrokerHome) -> JavaBroker {
+        JavaBroker::start(&self.rig.java, home)
+    }
+
+    /// A command of the Java client in this cluster.
+    pub(crate) fn java(&self, command: &str, mut options: Value) -> JavaCommand<'_> {
+        options["zk"] = self.rig.zookeeper.connect_string().into();
+        options["zkRoot"] = self.root.as_str().into();
+        options["maxSize"] = MAX_SIZE.into();
+        self.rig.client.command(command, options)
+    }
+
+    /// A command of the Java client that knows nothing but one broker.
+    pub(crate) fn java_direct(&self, command: &str, address: &str, mut options: Value) -> JavaCommand<'_> {
+        options["server"] = format!("meta://{address}").into();
+        self.rig.client.command(command, options)
+    }
+
+    /// Sends with the Java client; every message must be stored.
+    pub(crate) fn java_produce(&self, topic: &str, messages: &[Message]) -> Vec<Stored> {
+        let json: Vec<_> = messages.iter().map(Message::to_json).collect();
+        let answers = self.java("produce", json!({ "topic": topic, "messages": json })).finish();
+        acknowledged(&answers, messages)
+    }
+
+    /// Starts a Java producer that goes on until it is stopped.
+    pub(crate) fn java_stream(&self, topic: &str, prefix: &str) -> Stream<'_> {
+        let options = json!({ "topic": topic, "prefix": prefix, "intervalMs": 3 });
+        let command = self.java("produce", options);
+        Stream { command, prefix: prefix.to_owned(), acknowledged: Vec::new(), refused: Vec::new() }
+    }
+
+    /// Starts a Java consumer and waits until it has subscribed.
+    pub(crate) fn java_consume(&self, topic: &str, group: &str) -> Member<'_> {
+        let mut command = self.java("consume", json!({ "topic": topic, "group": group, "commitMs": 200 }));
+        assert_eq!(command.next().unwrap()["ready"], true);
+        Member { command, delivered: Vec::new() }
+    }
+
+    /// The whole log of a topic, read by the Java client.
+    pub(crate) fn java_log(&self, topic: &str) -> Vec<Stored> {
+        let mut log = Vec::new();
+        for partition in self.java_partitions(topic) {
+            let lines = self.java("get", json!({ "topic": topic, "partition": partition })).finish();
+            log.extend(lines.iter().map(|line| Stored::delivered(line, "messageId")));
+        }
+        log
+    }
+
+    /// The partitions that a Java producer finds, in the form `0-1`.
+    pub(crate) fn java_partitions(&self, topic: &str) -> Vec<String> {
+        let lines = self.java("partitions", json!({ "topic": topic })).finish();
+        lines[0]["partitions"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The whole log of a topic, read by `metaq consume`.
+    pub(crate) fn metaq_log(&self, topic: &str) -> Vec<Stored> {
+        let max_size = MAX_SIZE.to_string();
+        let lines = self.metaq(&["consume", "--topic", topic, "--payload", "base64", "--max-size", &max_size]);
+        lines.iter().filter(|line| line["ok"] == true).map(|line| Stored::delivered(line, "id")).collect()
+    }
+
+    /// Sends numbered messages with `metaq produce`.
+    pub(crate) fn metaq_produce(&self, topic: &str, prefix: &str, count: usize) -> Vec<Stored> {
+        let lines =
+            self.metaq(&["produce", "--topic", topic, "--count", &count.to_string(), "--payload-prefix", prefix]);
+        let messages: Vec<_> = (0..count).map(|i| Message::new(format!("{prefix}{i}"))).collect();
+        acknowledged(&lines, &messages)
+    }
+
+    fn metaq(&self, arguments: &[&str]) -> Vec<Value> {
+        let zk = self.rig.zookeeper.connect_string();
+        metaq(&[arguments, &["--zk", &zk, "--zk-root", &self.root]].concat())
+    }
+}
+
+/// Runs our command line, which must succeed, and returns the lines that it prints.
+pub(crate) fn metaq(arguments: &[&str]) -> Vec<Value> {
+    let output = Command::new(env!("CARGO_BIN_EXE_metaq")).args(arguments).args(["--output", "json"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "metaq {arguments:?} failed: {told}; it printed\n{text}");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Joins what was sent and the answers, all of which must be good.
+pub(crate) fn acknowledged(answers: &[Value], messages: &[Message]) -> Vec<Stored> {
+    let answers: Vec<_> = answers.iter().filter(|line| !line["i"].is_null()).collect();
+    assert_eq!(answers.len(), messages.len(), "answers");
+    let join = |answer: &Value| {
+        assert_eq!(answer["ok"], true, "{answer}");
+        let number = usize::try_from(answer["i"].as_u64().unwrap()).unwrap();
+        stored(answer, messages[number].clone())
+    };
+    answers.into_iter().map(join).collect()
+}
+
+fn stored(answer: &Value, message: Message) -> Stored {
+    let id = ["messageId", "id"].iter().find_map(|name| answer[*name].as_i64());
+    Stored { place: Place::of(answer), id: id.unwrap(), message }
+}
+
+/// A Java producer at work.
+pub(crate) struct Stream<'a> {
+    command: JavaCommand<'a>,
+    prefix: String,
+    acknowledged: Vec<Stored>,
+    refused: Vec<String>,
+}
+
+impl Stream<'_> {
+    /// Waits until so many further messages were acknowledged. Those that are not are not sent again.
+    pub(crate) fn go_on(&mut self, count: usize) {
+        let until = self.acknowledged.len() + count;
+        let deadline = Instant::now() + DEADLINE;
+        while self.acknowledged.len() < until {
+            let Some(line) = self.command.next_before(deadline) else {
+                panic!(
+                    "only {} of {until} messages acknowledged; refused: {:?}",
+                    self.acknowledged.len(),
+                    self.refused
+                );
+            };
+            self.take(&line.unwrap());
+        }
+    }
+
+    /// Stops and returns all that was acknowledged.
+    pub(crate) fn stop(mut self) -> Vec<Stored> {
+        self.command.stop();
+        while let Some(line) = self.command.next() {
+            self.take(&line);
+        }
+        self.acknowledged
+    }
+
+    fn take(&mut self, line: &Value) {
+        if line["ok"] == true {
+            let message = Message::new(format!("{}{}", self.prefix, line["i"]));
+            self.acknowledged.push(stored(line, message));
+        } else {
+            self.refused.push(line["error"].to_string());
+        }
+    }
+}
+
+/// A Java consumer, member of a group.
+pub(crate) struct Member<'a> {
+    command: JavaCommand<'a>,
+    delivered: Vec<Stored>,
+}
+
+impl Member<'_> {
+    pub(crate) fn delivered(&self) -> &[Stored] {
+        &self.delivered
+    }
+
+    /// Waits until what has been delivered satisfies the condition.
+    #[track_caller]
+    pub(crate) fn receive_until(&mut self, what: &str, mut enough: impl FnMut(&[Stored]) -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !enough(&self.delivered) {
+            let Some(line) = self.command.next_before(deadline) else {
+                panic!("not delivered: {what}; only {} messages were", self.delivered.len());
+            };
+            self.delivered.push(Stored::delivered(&line.unwrap(), "messageId"));
+        }
+    }
+
+    /// Takes what has been delivered meanwhile, waiting a moment at most.
+    pub(crate) fn receive_for(&mut self, time: Duration) {
+        let deadline = Instant::now() + time;
+        while let Some(line) = self.command.next_before(deadline) {
+            self.delivered.push(Stored::delivered(&line.unwrap(), "messageId"));
+        }
+    }
+
+    /// Leaves the group, which commits, and returns all that was delivered.
+    pub(crate) fn stop(mut self) -> Vec<Stored> {
+        self.command.stop();
+        while let Some(line) = self.command.next() {
+            self.delivered.push(Stored::delivered(&line, "messageId"));
+        }
+        self.delivered
+    }
+}
