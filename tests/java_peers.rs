@@ -15,3 +15,15 @@ mod rig;
 
 #[path = "java_peers/exchange.rs"]
 mod exchange;
+
+#[path = "java_peers/direct.rs"]
+mod direct;
+
+#[path = "java_peers/restart.rs"]
+mod restart;
+
+#[path = "java_peers/cluster.rs"]
+mod cluster;
+
+#[path = "java_peers/directory.rs"]
+mod directory;

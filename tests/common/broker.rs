@@ -15,9 +15,9 @@ pub struct BrokerHome {
 }
 
 impl BrokerHome {
-    /// Writes the configuration for a broker that registers below `zk_root`. `topics` are the sections `[topic=…]`,
-    /// each given as its name and further lines.
-    pub fn new(id: u32, zk_connect: &str, zk_root: &str, topics: &[(&str, &str)]) -> Self {
+    /// Writes the configuration for a broker that registers below `zk_root`. `system` are further lines of the
+    /// section `[system]`; `topics` are the sections `[topic=…]`, each given as its name and its lines.
+    pub fn new(id: u32, zk_connect: &str, zk_root: &str, system: &str, topics: &[(&str, &str)]) -> Self {
         let home = Self { id, port: free_port(), directory: tempfile::tempdir().unwrap() };
         let topics: String = topics.iter().map(|(name, lines)| format!("[topic={name}]\n{lines}\n")).collect();
         // The reference's broker loads all partitions only if its journal lies outside of dataPath.
@@ -26,7 +26,7 @@ impl BrokerHome {
              brokerId={id}\nhostName=127.0.0.1\nserverPort={port}\ndashboardHttpPort=0\n\
              dataPath={data}\ndataLogPath={journal}\n\
              numPartitions=1\nunflushThreshold=0\nunflushInterval=10000\nmaxSegmentSize=1048576\n\
-             maxTransferSize=1114112\n\
+             maxTransferSize=1114112\n{system}\n\
              [zookeeper]\n\
              zk.zkConnect={zk_connect}\nzk.zkRoot={zk_root}\n\
              zk.zkSessionTimeoutMs=6000\nzk.zkConnectionTimeoutMs=6000\nzk.zkSyncTimeMs=500\n\
@@ -47,6 +47,11 @@ impl BrokerHome {
     /// Where it serves, `127.0.0.1:PORT`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The same in the form that ZooKeeper holds.
+    pub fn url(&self) -> String {
+        format!("meta://{}", self.address())
     }
 
     /// Its configuration file.

@@ -1,5 +1,6 @@
 //! What the tests share: one ZooKeeper and one Java client for all that run at the same time, a tree of its own for each.
 
+use std::collections::HashSet;
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -55,7 +56,12 @@ impl Cluster {
 
     /// Configuration and directories of a broker, see [`BrokerHome::new`].
     pub(crate) fn home(&self, id: u32, topics: &[(&str, &str)]) -> BrokerHome {
-        BrokerHome::new(id, &self.rig.zookeeper.connect_string(), &self.root, topics)
+        self.home_with(id, "", topics)
+    }
+
+    /// As [`home`](Self::home), with further lines for the section `[system]`.
+    pub(crate) fn home_with(&self, id: u32, system: &str, topics: &[(&str, &str)]) -> BrokerHome {
+        BrokerHome::new(id, &self.rig.zookeeper.connect_string(), &self.root, system, topics)
     }
 
     pub(crate) fn start_java_broker(&self, home: &BrokerHome) -> JavaBroker {
@@ -97,6 +103,18 @@ impl Cluster {
         Member { command, delivered: Vec::new() }
     }
 
+    /// Waits until Java producers find so many partitions.
+    pub(crate) fn await_partitions(&self, topic: &str, count: usize) {
+        let started = Instant::now();
+        loop {
+            let partitions = self.java_partitions(topic);
+            if partitions.len() == count {
+                return;
+            }
+            assert!(started.elapsed() < DEADLINE, "partitions of {topic}: {partitions:?}");
+        }
+    }
+
     /// The whole log of a topic, read by the Java client.
     pub(crate) fn java_log(&self, topic: &str) -> Vec<Stored> {
         let mut log = Vec::new();
@@ -105,6 +123,17 @@ impl Cluster {
             log.extend(lines.iter().map(|line| Stored::delivered(line, "messageId")));
         }
         log
+    }
+
+    /// The log once it has so many messages, or more. A message in a topic that is flushed by time is not visible at once.
+    pub(crate) fn java_log_of(&self, topic: &str, count: usize) -> Vec<Stored> {
+        let started = Instant::now();
+        loop {
+            let log = self.java_log(topic);
+            if log.len() >= count || started.elapsed() > DEADLINE {
+                return log;
+            }
+        }
     }
 
     /// The partitions that a Java producer finds, in the form `0-1`.
@@ -225,6 +254,18 @@ impl Member<'_> {
             };
             self.delivered.push(Stored::delivered(&line.unwrap(), "messageId"));
         }
+    }
+
+    /// Waits until each message of the log has been delivered.
+    #[track_caller]
+    pub(crate) fn receive_all(&mut self, log: &[Stored]) {
+        let mut missing: HashSet<_> = log.iter().map(|one| one.place).collect();
+        let mut seen = 0;
+        self.receive_until("the whole log", |delivered| {
+            delivered[seen..].iter().for_each(|one| _ = missing.remove(&one.place));
+            seen = delivered.len();
+            missing.is_empty()
+        });
     }
 
     /// Takes what has been delivered meanwhile, waiting a moment at most.

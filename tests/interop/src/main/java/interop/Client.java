@@ -52,10 +52,14 @@ final class Client {
     }
 
     /** Prints a message that was read. */
-    static void print(Task task, Message message, Partition partition, Long offset) {
+    static void print(Task task, Message message, Partition partition, long offset) {
         task.print("broker", partition.getBrokerId(), "partition", partition.getPartition(), "offset", offset,
                 "messageId", message.getId(), "attribute", message.getAttribute(),
-                "payload", Base64.getEncoder().encodeToString(message.getData()));
+                "payload", payload(message));
+    }
+
+    static String payload(Message message) {
+        return Base64.getEncoder().encodeToString(message.getData());
     }
 
     /** Size of the record that a message is in the broker's file: length, checksum, id and flag, attribute, payload. */

@@ -39,9 +39,11 @@ final class Produce {
             }
             long count = options.number("count", Long.MAX_VALUE);
             for (int i = 0; i < count && !task.stopped(); i++) {
+                if (i > 0) {
+                    task.pause(options.number("intervalMs", 0));
+                }
                 byte[] payload = (options.text("prefix", "m-") + i).getBytes(StandardCharsets.UTF_8);
                 send(task, producer, i, new Message(topic, payload));
-                task.pause(options.number("intervalMs", 0));
             }
         } finally {
             Client.close(factory);

@@ -55,8 +55,8 @@ final class Read {
         try {
             TopicBrowser browser = factory.createTopicBrowser(options.text("topic"), options.integer("maxSize", 1 << 20), 5, TimeUnit.SECONDS);
             for (Iterator<Message> messages = browser.iterator(); messages.hasNext();) {
-                Message message = messages.next();
-                Client.print(task, message, message.getPartition(), null);
+                Message message = messages.next(); // does not know where it comes from
+                task.print("messageId", message.getId(), "attribute", message.getAttribute(), "payload", Client.payload(message));
             }
             browser.shutdown();
         } finally {
