@@ -1,5 +1,8 @@
 //! The grammar of the wire protocol, case by case (01 §2.6, §3, §15).
 
+// Helpers fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use bytes::BytesMut;
 use metaq::protocol::{Command, DecodeError, Decoder, Limits, Opaque, Request, Response};
 

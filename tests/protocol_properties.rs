@@ -1,5 +1,8 @@
 //! Properties of the protocol over generated input: round trip, any split, garbage.
 
+// Helpers fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use bytes::{Bytes, BytesMut};
 use metaq::id::{MessageId, Offset, PartitionIndex};
 use metaq::protocol::{

@@ -1,5 +1,8 @@
 //! Conversations recorded between the Java client and the Java broker: every byte decodes and encodes back.
 
+// Helpers fail by panicking, as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -101,7 +101,7 @@ impl Topics {
     }
 }
 
-fn settings_of<'a>(config: &'a ServerConfig, topic: impl AsRef<str>) -> &'a TopicSettings {
+fn settings_of(config: &ServerConfig, topic: impl AsRef<str>) -> &TopicSettings {
     config.topics.configured(topic.as_ref()).map_or(config.topics.defaults(), |topic| &topic.settings)
 }
 

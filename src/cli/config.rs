@@ -52,7 +52,7 @@ fn show(file: &Path, format: Format) -> anyhow::Result<bool> {
     let config = ServerConfig::load(file)?;
     let effective = config.effective();
     match format {
-        Format::Text => Printer::new().line(&effective)?,
+        Format::Text => Printer::new().line(effective)?,
         Format::Json => Printer::new().json(&effective)?,
     }
     Ok(true)

@@ -65,11 +65,13 @@ pub(super) fn finish(result: anyhow::Result<bool>, format: Format) -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // A line that cannot be printed cannot be reported either.
-            let _ = match format {
-                Format::Text => Ok(tell(format_args!("metaq: {error:#}"))),
-                Format::Json => Printer::new().json(&serde_json::json!({ "fatal": format!("{error:#}") })),
-            };
+            match format {
+                Format::Text => tell(format_args!("metaq: {error:#}")),
+                Format::Json => {
+                    // A line that cannot be printed cannot be reported either.
+                    let _ = Printer::new().json(&serde_json::json!({ "fatal": format!("{error:#}") }));
+                }
+            }
             ExitCode::FAILURE
         }
     }

@@ -11,7 +11,10 @@ use crate::id::{InvalidTopicName, Offset, PartitionIndex, TopicName};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A data directory is missing and cannot be made; its parent must exist (02 §1).
-    #[error("Could not make data directory {}: {source}; create its parent directory or correct dataPath", path.display())]
+    #[error(
+        "Could not make data directory {}: {source}; create its parent directory or correct dataPath",
+        path.display()
+    )]
     CreateDataPath {
         /// The directory.
         path: PathBuf,
@@ -160,7 +163,10 @@ pub enum AppendError {
     #[error("Path is not a directory:{}", .0.display())]
     NotADirectory(PathBuf),
     /// Segment files appeared behind the broker's back.
-    #[error("the directory {} got segment files while the broker was running: restart the broker to load them", .0.display())]
+    #[error(
+        "the directory {} got segment files while the broker was running: restart the broker to load them",
+        .0.display()
+    )]
     ForeignSegments(PathBuf),
     /// Any other refusal of the system.
     #[error("could not {action} {}: {source}", path.display())]

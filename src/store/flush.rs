@@ -61,13 +61,14 @@ impl Flusher {
 /// Syncs every partition whose time has come and returns the time until the next one's.
 fn flush_due(topics: &Topics, now: Instant) -> Duration {
     let mut next = MAX_SLEEP;
-    for partition in topics.all().into_iter().filter(|partition| partition.is_dirty()) {
-        match partition.flush_due_in(now) {
-            Duration::ZERO => {
+    for partition in topics.all() {
+        match partition.next_flush(now) {
+            None => {}
+            Some(Duration::ZERO) => {
                 // A failure is recorded in the partition and logged there.
                 let _poisoned = partition.sync();
             }
-            wait => next = next.min(wait),
+            Some(wait) => next = next.min(wait),
         }
     }
     next

@@ -1,6 +1,7 @@
 //! The seam between the store and the file system: everything that touches data files goes through it, so that tests
 //! can fail, tear and fill the disk.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice};
@@ -34,8 +35,8 @@ pub enum Kind {
 /// One entry of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Its name; `None` if it is not valid UTF-8, which no file of a store is.
-    pub name: Option<String>,
+    /// Its name.
+    pub name: OsString,
     /// What it is.
     pub kind: Kind,
 }
@@ -57,8 +58,6 @@ pub trait DataFile: Send + Sync + fmt::Debug {
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts the file, or extends it with zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Its length in bytes.
-    fn len(&self) -> io::Result<u64>;
     /// The file of the operating system behind it, for `sendfile`; `None` on a simulated disk.
     fn as_file(&self) -> Option<&File>;
 }
@@ -146,12 +145,16 @@ pub struct OsFileSystem;
 struct OsFile(File);
 
 #[derive(Debug)]
-struct OsDirLock {
-    /// The lock belongs to the open directory and goes with it.
-    _dir: File,
-}
+struct OsDirLock(File);
 
 impl DirLock for OsDirLock {}
+
+impl Drop for OsDirLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child process that is just being started holds the same open directory.
+        let _closed_anyway = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
 
 impl DataFile for OsFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
@@ -171,10 +174,6 @@ impl DataFile for OsFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.0.set_len(len)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
     }
 
     fn as_file(&self) -> Option<&File> {
@@ -204,7 +203,7 @@ impl FileSystem for OsFileSystem {
         let entry = |entry: io::Result<fs::DirEntry>| {
             let entry = entry?;
             let kind = self.kind(&entry.path())?.unwrap_or(Kind::Other);
-            Ok(Entry { name: entry.file_name().into_string().ok(), kind })
+            Ok(Entry { name: entry.file_name(), kind })
         };
         fs::read_dir(dir)?.map(entry).collect()
     }
@@ -246,9 +245,39 @@ impl FileSystem for OsFileSystem {
     fn lock_dir(&self, dir: &Path) -> io::Result<Option<Box<dyn DirLock>>> {
         let dir = File::open(dir)?;
         match rustix::fs::flock(&dir, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Box::new(OsDirLock { _dir: dir }))),
+            Ok(()) => Ok(Some(Box::new(OsDirLock(dir)))),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_are_told_apart() {
+        let error = |errno: Errno| io::Error::from(errno);
+        assert!(is_full(&error(Errno::NOSPC)) && is_full(&error(Errno::DQUOT)));
+        assert!(is_device_error(&error(Errno::IO)));
+        for other in [Errno::ACCESS, Errno::MFILE, Errno::FBIG, Errno::ROFS] {
+            assert!(!is_full(&error(other)) && !is_device_error(&error(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn more_slices_than_one_call_takes_are_written_and_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = OsFileSystem.create(&dir.path().join("x")).unwrap();
+        let chunks: Vec<Vec<u8>> = (0..3000_usize).map(|i| vec![b'a' + u8::try_from(i % 26).unwrap(); i % 5]).collect();
+        let mut slices: Vec<_> = chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
+        write_all_at(&*file, &mut slices, 7).unwrap();
+        let expected = [vec![0; 7], chunks.concat()].concat();
+        let mut read = vec![1; expected.len()];
+        read_exact_at(&*file, &mut read, 0).unwrap();
+        assert_eq!(read, expected);
+        let error = read_exact_at(&*file, &mut read, 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
     }
 }

@@ -48,7 +48,12 @@ impl FreeSpace {
                     info!(%path, free_bytes = free, "free space is above the warning level again");
                 }
             } else if watched.low.replace(free).is_none() {
-                warn!(%path, free_bytes = free, warning_bytes, "little free space left: puts fail when it is used up; free space or shorten the retention");
+                warn!(
+                    %path,
+                    free_bytes = free,
+                    warning_bytes,
+                    "little free space left: puts fail when it is used up; free space or shorten the retention"
+                );
             }
         }
     }

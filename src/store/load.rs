@@ -36,16 +36,21 @@ pub(super) fn find_partitions(
         open.iter().map(|p| (key(p.topic(), p.index()), p.dir().to_path_buf())).collect();
     let mut found = Vec::new();
     for data_path in data_paths {
-        let mut entries = fs.list(data_path).map_err(|_| StoreError::NotADirectory(data_path.clone()))?;
+        let unreadable = |source| StoreError::Io { action: "list the data path", path: data_path.clone(), source };
+        let mut entries = fs.list(data_path).map_err(unreadable)?;
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {
-            let name = entry.name.as_deref().ok_or(InvalidDirectoryName::Encoding);
-            let path = name.clone().map_or_else(|_| data_path.clone(), |name| data_path.join(name));
+            let path = data_path.join(&entry.name);
             if entry.kind != Kind::Directory {
                 debug!(path = %path.display(), "not a directory, ignored");
                 continue;
             }
-            match name.and_then(parse_directory_name) {
+            let parsed = match entry.name.to_str() {
+                Some(name) => parse_directory_name(name),
+                None if entry.name.as_encoded_bytes().contains(&b'-') => Err(InvalidDirectoryName::Encoding),
+                None => Ok(None),
+            };
+            match parsed {
                 Ok(None) => debug!(path = %path.display(), "directory without a dash in its name, ignored"),
                 Err(reason) => return Err(StoreError::DirectoryName { path, reason }),
                 Ok(Some((topic, index))) => {
@@ -130,9 +135,9 @@ fn find_segments(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<SegmentFile>, St
     let entries = fs.list(dir).map_err(|source| StoreError::Unreadable { path: dir.to_path_buf(), source })?;
     let mut files = Vec::new();
     for entry in entries {
-        let (Some(name), Kind::File(len)) = (entry.name, entry.kind) else { continue };
-        let path = dir.join(&name);
-        match parse_file_name(&name) {
+        let Kind::File(len) = entry.kind else { continue };
+        let path = dir.join(&entry.name);
+        match parse_file_name(&entry.name.to_string_lossy()) {
             FileName::Foreign => {}
             FileName::Invalid => return Err(StoreError::SegmentName(path)),
             FileName::Negative => return Err(StoreError::NegativeSegment(path)),

@@ -19,6 +19,9 @@ struct Locked {
 impl LockedDirs {
     /// Locks a directory, made if it is missing. False if it is locked already under whatever path.
     pub(super) fn lock(&mut self, fs: &dyn FileSystem, path: &Path) -> Result<bool, StoreError> {
+        if self.0.iter().any(|locked| locked.path == path) {
+            return Ok(false);
+        }
         make_dir(fs, path)?;
         let unreadable = |_| StoreError::NotADirectory(path.to_path_buf());
         let identity = fs.identity(path).map_err(unreadable)?;

@@ -27,13 +27,13 @@ mod ids;
 mod journal;
 mod load;
 mod lock;
+mod message_store;
 mod options;
 mod partition;
 mod read;
 mod recovery;
 mod round;
 mod segment;
-mod store;
 mod topics;
 mod write;
 
@@ -49,8 +49,8 @@ pub use fs::{
 };
 pub use health::{FailedPartition, Health, LowSpace};
 pub use ids::IdGenerator;
+pub use message_store::Store;
 pub use options::{StoreOptions, TopicSettings, TopicSettingsOf};
 pub use partition::PartitionLog;
 pub use read::{ReadOutcome, Region};
 pub use segment::Segment;
-pub use store::Store;

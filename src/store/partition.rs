@@ -48,9 +48,13 @@ pub struct PartitionLog {
     unflush_interval_ms: AtomicI32,
     /// One writer at a time; taken before `sync`.
     pub(super) append: Mutex<()>,
-    /// One sync at a time: the kernel reports a failed write-back to one of several concurrent syncs only. Holds when
-    /// the last one ended.
-    sync: Mutex<Instant>,
+    /// One sync at a time: the kernel reports a failed write-back to one of several concurrent syncs only.
+    sync: Mutex<()>,
+    opened: Instant,
+    /// When the last sync ended, in milliseconds after `opened`.
+    last_sync_ms: AtomicU64,
+    /// The flusher knows that there is something to flush.
+    flush_scheduled: AtomicBool,
     poison: OnceLock<Arc<str>>,
     full: AtomicBool,
 }
@@ -86,7 +90,10 @@ impl PartitionLog {
             unflush_threshold: AtomicI32::new(settings.unflush_threshold),
             unflush_interval_ms: AtomicI32::new(settings.unflush_interval_ms),
             append: Mutex::new(()),
-            sync: Mutex::new(Instant::now()),
+            sync: Mutex::new(()),
+            opened: Instant::now(),
+            last_sync_ms: AtomicU64::new(0),
+            flush_scheduled: AtomicBool::new(false),
             poison: OnceLock::new(),
             full: AtomicBool::new(false),
         }
@@ -184,8 +191,28 @@ impl PartitionLog {
             return Duration::ZERO;
         }
         let interval = u64::try_from(self.unflush_interval_ms.load(Ordering::Relaxed)).unwrap_or(0);
-        let age = now.saturating_duration_since(*lock(&self.sync));
-        Duration::from_millis(interval).saturating_sub(age)
+        let age = self.age_ms(now).saturating_sub(self.last_sync_ms.load(Ordering::Relaxed));
+        Duration::from_millis(interval.saturating_sub(age))
+    }
+
+    fn age_ms(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.opened).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether the flusher must be told that there is something to flush: true once until it looks.
+    pub(super) fn needs_scheduling(&self) -> bool {
+        self.is_dirty() && !self.flush_scheduled.swap(true, Ordering::SeqCst)
+    }
+
+    /// The flusher's look: time until the next sync of what is unflushed, `None` if nothing is.
+    pub(super) fn next_flush(&self, now: Instant) -> Option<Duration> {
+        // Before looking: what is written afterwards is told anew.
+        self.flush_scheduled.swap(false, Ordering::SeqCst);
+        self.is_dirty().then(|| self.flush_due_in(now)).inspect(|wait| {
+            if !wait.is_zero() {
+                self.flush_scheduled.store(true, Ordering::SeqCst);
+            }
+        })
     }
 
     /// Makes durable and visible what was written before the call.
@@ -193,7 +220,7 @@ impl PartitionLog {
     /// # Errors
     /// When the partition is poisoned, by this sync or earlier.
     pub fn sync(&self) -> Result<(), AppendError> {
-        let mut last_sync = lock(&self.sync);
+        let _syncing = lock(&self.sync);
         if self.poison.get().is_some() {
             return Err(self.poison_error());
         }
@@ -210,14 +237,18 @@ impl PartitionLog {
             self.visible.fetch_max(end, Ordering::AcqRel);
         }
         self.unflushed.fetch_sub(count, Ordering::Relaxed);
-        *last_sync = Instant::now();
+        self.last_sync_ms.store(self.age_ms(Instant::now()), Ordering::Relaxed);
         Ok(())
     }
 
     /// Ends writing until a restart: what the kernel holds of the file can no longer be trusted.
     pub(super) fn poison_with(&self, reason: &str) -> AppendError {
         if self.poison.set(reason.into()).is_ok() {
-            error!(partition = %self.name, reason, "partition poisoned: it serves what is durable and takes no more messages until a restart");
+            error!(
+                partition = %self.name,
+                reason,
+                "partition poisoned: it serves what is durable and takes no more messages until a restart"
+            );
         }
         self.poison_error()
     }

@@ -28,6 +28,8 @@ pub(super) struct Round {
     puts: Vec<Append>,
     /// For each put the number of its batch.
     batch_of: Vec<usize>,
+    /// Batches by the address of their partition.
+    known: HashMap<usize, usize>,
     drawn: Vec<MessageId>,
     results: Vec<Result<Appended, AppendError>>,
 }
@@ -60,6 +62,7 @@ impl Round {
             gather: Gather::default(),
             puts: Vec::new(),
             batch_of: Vec::new(),
+            known: HashMap::new(),
             drawn: Vec::new(),
             results: Vec::new(),
         }
@@ -79,7 +82,6 @@ impl Round {
         self.ids.draw(self.puts.len(), &mut self.drawn);
         // What no write answers is refused.
         self.results.resize_with(self.puts.len(), || Err(AppendError::Closed));
-        let was_clean: Vec<bool> = batches.iter().map(|batch| !batch.partition.is_dirty()).collect();
         for batch in &batches {
             self.write(batch);
         }
@@ -98,8 +100,8 @@ impl Round {
             answered += count;
         }
 
-        let became_dirty = |(batch, was_clean): (&Batch, bool)| was_clean && batch.partition.is_dirty();
-        if batches.iter().zip(was_clean).any(became_dirty) {
+        let unknown_to_flusher = batches.iter().filter(|batch| batch.partition.needs_scheduling()).count();
+        if unknown_to_flusher > 0 {
             self.flusher.wake();
         }
         self.puts.clear();
@@ -111,9 +113,16 @@ impl Round {
     /// Groups the puts by partition, keeping their order (D2).
     fn sort_into_batches(&mut self) -> Vec<Batch> {
         let mut batches: Vec<Batch> = Vec::new();
-        let mut known: HashMap<*const PartitionLog, usize> = HashMap::new();
+        self.known.clear();
         for (i, put) in self.puts.iter().enumerate() {
-            let batch = *known.entry(Arc::as_ptr(&put.partition)).or_insert_with(|| {
+            if let Some(&batch) = self.batch_of.last()
+                && Arc::ptr_eq(&batches[batch].partition, &put.partition)
+            {
+                batches[batch].puts.push(i);
+                self.batch_of.push(batch);
+                continue;
+            }
+            let batch = *self.known.entry(Arc::as_ptr(&put.partition).addr()).or_insert_with(|| {
                 let partition = Arc::clone(&put.partition);
                 let group_commit = partition.is_group_commit();
                 batches.push(Batch { partition, puts: Vec::new(), group_commit });

@@ -120,17 +120,14 @@ impl PartitionLog {
     fn make_directory(&self) -> Result<(), AppendError> {
         let (fs, dir) = (&self.shared.fs, self.dir());
         match fs.kind(dir).map_err(|error| self.io_error("look at", dir, error))? {
-            None => fs.create_dir(dir).map_err(|error| {
-                let source = Arc::new(error);
-                match self.io_error("create", dir, io::Error::from(source.kind())) {
-                    full @ AppendError::NoSpace(_) => full,
-                    _ => AppendError::CreateDirectory { path: dir.to_path_buf(), source },
-                }
+            None => fs.create_dir(dir).map_err(|error| match self.io_error("create", dir, error) {
+                AppendError::Io { path, source, .. } => AppendError::CreateDirectory { path, source },
+                full_or_poisoned => full_or_poisoned,
             })?,
             Some(Kind::Directory) => {
                 let entries = fs.list(dir).map_err(|error| self.io_error("list", dir, error))?;
                 let is_segment = |name: &str| parse_file_name(name) != FileName::Foreign;
-                if entries.iter().any(|entry| entry.name.as_deref().is_some_and(is_segment)) {
+                if entries.iter().any(|entry| is_segment(&entry.name.to_string_lossy())) {
                     return Err(AppendError::ForeignSegments(dir.to_path_buf()));
                 }
             }

@@ -4,9 +4,11 @@
 
 #[cfg(feature = "broker")]
 pub mod broker;
+pub mod in_process;
 #[cfg(feature = "broker")]
 pub mod java;
 pub mod process;
+pub mod raw;
 pub mod wire;
 pub mod zookeeper;
 

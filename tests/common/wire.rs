@@ -18,8 +18,8 @@ pub struct Turn {
 impl Turn {
     /// The bytes that were sent.
     pub fn bytes(&self) -> Vec<u8> {
-        let digit = |b: u8| (b as char).to_digit(16).expect("a hex digit") as u8;
-        self.hex.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
+        let byte = |at: usize| u8::from_str_radix(&self.hex[at..at + 2], 16).expect("two hex digits");
+        (0..self.hex.len()).step_by(2).map(byte).collect()
     }
 }
 

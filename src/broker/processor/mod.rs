@@ -3,6 +3,8 @@
 mod get;
 mod put;
 mod stats;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -93,6 +93,7 @@ impl Store {
 
         let free_space = Arc::new(FreeSpace::default());
         data_paths.into_iter().for_each(|path| free_space.watch(path));
+        free_space.check(&*fs, options.free_space_warning_bytes);
         let partitions = topics.all();
         info!(
             partitions = partitions.len(),
@@ -167,9 +168,11 @@ impl Store {
         }
         let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
         if locks.lock(&*self.shared.fs, &data_path)? {
-            if let Err(error) = load(&self.shared, &self.options, &self.topics, std::slice::from_ref(&data_path)) {
-                locks.release(&data_path);
-                return Err(error);
+            let data_paths = std::slice::from_ref(&data_path);
+            let largest_id = load(&self.shared, &self.options, &self.topics, data_paths)
+                .inspect_err(|_| locks.release(&data_path))?;
+            if let Some(largest_id) = largest_id {
+                self.ids.raise_above(largest_id);
             }
             self.free_space.watch(data_path.clone());
             info!(path = %data_path.display(), "data path added");
@@ -249,16 +252,19 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotDurable`] when messages of poisoned partitions may be lost.
     pub fn close(&self) -> Result<(), StoreError> {
-        let mut locks = lock(&self.locks);
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        {
+            // Whoever is adding a partition finishes first; the lock is not kept, for a receiver may wait for it.
+            let _adding = lock(&self.locks);
+            if self.closed.swap(true, Ordering::AcqRel) {
+                return Ok(());
+            }
         }
         self.end_threads();
         let partitions = self.topics.all();
         let lost = |p: &&Arc<PartitionLog>| p.sync().is_err() && p.max_offset() < p.written_offset();
         let lost: Vec<&str> = partitions.iter().filter(lost).map(|p| &**p.name()).collect();
         self.ids.settle();
-        *locks = LockedDirs::default();
+        *lock(&self.locks) = LockedDirs::default();
         info!(partitions = partitions.len(), "message store closed");
         if lost.is_empty() { Ok(()) } else { Err(StoreError::NotDurable(lost.join(", "))) }
     }

@@ -1,0 +1,150 @@
+//! What no client can bring about by itself: partitions that the operator closed, a broker that stops, disks that fail.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use super::Processor;
+use crate::broker::batch::Batch;
+use crate::broker::identity::Identity;
+use crate::broker::topics::{Topics, store_settings};
+use crate::config::{Environment, ServerConfig};
+use crate::id::{BrokerId, BrokerUrl, PartitionIndex, TopicName};
+use crate::protocol::{Command, Decoder, Limits};
+use crate::store::{OsFileSystem, Store, StoreOptions};
+
+struct Fixture {
+    processor: Arc<Processor>,
+    store: Arc<Store>,
+    topics: Arc<Topics>,
+    _dir: TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ini = format!(
+            "[system]\nbrokerId=0\nnumPartitions=1\nunflushThreshold=0\nunflushInterval=1\nmaxSegmentSize=1000\n\
+             maxTransferSize=1000\ndataPath={}\n[zookeeper]\nzk.zkEnable=false\n\
+             [topic=test]\nnumPartitions=3\n[topic=w*]\n",
+            dir.path().join("data").display()
+        );
+        let config = Arc::new(ServerConfig::parse(ini.as_bytes(), None, &Environment::detect()).unwrap());
+        let settings = Arc::clone(&config);
+        let options = StoreOptions {
+            data_path: config.system.data_path.clone(),
+            topic_data_paths: Vec::new(),
+            data_log_path: config.system.data_log_path.clone(),
+            broker_id: config.system.broker_id,
+            max_segment_size: 1000,
+            max_transfer_size: 1000,
+            free_space_warning_bytes: 0,
+            topic_settings: Arc::new(move |_| store_settings(settings.topics.defaults())),
+        };
+        let store = Arc::new(Store::open(options, Arc::new(OsFileSystem)).unwrap());
+        let identity = Identity { id: BrokerId::new(0).unwrap(), url: BrokerUrl::new("127.0.0.1", 18123) };
+        let topics = Arc::new(Topics::new(Arc::clone(&config), &identity, &store));
+        let processor = Arc::new(Processor::new(identity, config, Arc::clone(&topics), Arc::clone(&store)));
+        Self { processor, store, topics, _dir: dir }
+    }
+
+    fn close_partitions(&self, start: i32, end: i32) {
+        self.store.closed_partitions().close(&TopicName::new("test").unwrap(), start, end).unwrap();
+    }
+
+    /// The answer to one command, also when it comes from the committer.
+    async fn ask(&self, command: &str) -> String {
+        let request = Decoder::new(Limits::default()).decode(&mut BytesMut::from(command)).unwrap();
+        let Some(Command::Request(request)) = request else { panic!("a whole request: {command}") };
+        let mut batch = Batch::default();
+        self.processor.process(request, &mut batch);
+        if batch.puts.is_empty() {
+            return String::from_utf8_lossy(batch.answers.buffer()).into_owned();
+        }
+        let (sender, mut answers) = mpsc::unbounded_channel();
+        self.processor.submit(batch.puts, None, sender).await;
+        String::from_utf8_lossy(answers.recv().await.unwrap().buffer()).into_owned()
+    }
+}
+
+#[tokio::test]
+async fn closed_partitions_refuse_put_and_get_but_not_offset_queries() {
+    let broker = Fixture::new();
+    assert!(broker.ask("put test 0 5 0 -1 1\r\nhello").await.starts_with("result 200 "));
+    broker.close_partitions(0, 0);
+    assert_eq!(
+        broker.ask("put test 0 5 0 -1 1\r\nhello").await,
+        "result 403 114 1\r\nPut message to [broker 'meta://127.0.0.1:18123'] [partition 'test-0'] failed.\
+         Detail:partition[0-0] has been closed"
+    );
+    assert_eq!(broker.ask("get test g 0 0 100 2\r\n").await, "result 403 30 2\r\nPartition[0-0] has been closed");
+    assert_eq!(broker.ask("offset test g 0 0 3\r\n").await, "result 200 1 3\r\n0");
+    assert!(broker.ask("stats  1\r\n").await.contains("\r\nput_failed 0\r\n"), "a closed partition is no failure");
+    broker.store.closed_partitions().open("test");
+    assert!(broker.ask("put test 0 5 0 -1 1\r\nhello").await.ends_with(" 0 25"));
+}
+
+#[tokio::test]
+async fn the_broker_chooses_among_open_partitions() {
+    let broker = Fixture::new();
+    broker.close_partitions(0, 1);
+    for _ in 0..50 {
+        let answer = broker.ask("put test -1 1 0 -1 1\r\nx").await;
+        assert_eq!(answer.split(' ').nth(4), Some("2"), "{answer}");
+    }
+    broker.close_partitions(2, 2);
+    assert_eq!(
+        broker.ask("put test -1 1 0 -1 1\r\nx").await,
+        "result 403 116 1\r\nPut message to [broker 'meta://127.0.0.1:18123'] [partition 'test--1'] failed.\
+         Detail:partition[0--1] has been closed"
+    );
+}
+
+#[tokio::test]
+async fn a_stopping_broker_answers_503_to_all_that_touches_messages() {
+    let broker = Fixture::new();
+    broker.processor.stop_serving();
+    for command in ["put test 0 1 0 -1 44\r\nx", "get test g 0 0 30 44\r\n", "offset test g 0 0 44\r\n"] {
+        assert_eq!(broker.ask(command).await, "result 503 15 44\r\n线程池繁忙");
+    }
+    assert!(broker.ask("version 44\r\n").await.starts_with("result 200 "));
+}
+
+#[tokio::test]
+async fn puts_that_reach_a_closed_store_are_answered_503() {
+    let broker = Fixture::new();
+    assert!(broker.ask("put test 0 1 0 -1 1\r\nx").await.starts_with("result 200 "));
+    broker.store.close().unwrap();
+    assert_eq!(broker.ask("put test 0 1 0 -1 44\r\nx").await, "result 503 15 44\r\n线程池繁忙");
+}
+
+#[tokio::test]
+async fn a_put_that_the_disk_refuses_says_why_and_counts_as_failed() {
+    let broker = Fixture::new();
+    let data = broker.store.get_or_create(
+        &TopicName::new("test").unwrap(),
+        PartitionIndex::new(0),
+        &store_settings(broker.topics.settings("test")),
+    );
+    // A file where the directory should be.
+    std::fs::write(data.unwrap().dir(), b"").unwrap();
+    let answer = broker.ask("put test 0 1 0 -1 7\r\nx").await;
+    assert!(answer.starts_with("result 500 ") && answer.contains("failed.Detail:Path is not a directory:"), "{answer}");
+    assert!(broker.ask("stats  1\r\n").await.contains("\r\nput_failed 1\r\n"));
+}
+
+#[tokio::test]
+async fn zookeeper_is_to_show_configured_topics_and_those_that_are_born() {
+    let broker = Fixture::new();
+    let mut desired = broker.topics.desired();
+    let names = |desired: &crate::zk::DesiredState| desired.topics.keys().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names(&desired.borrow_and_update()), ["test", "w*"]);
+    broker.ask("put test 0 1 0 -1 1\r\nx").await;
+    assert!(!desired.has_changed().unwrap(), "nothing new");
+    broker.ask("put wide 0 1 0 -1 1\r\nx").await;
+    assert_eq!(names(&desired.borrow_and_update()), ["test", "w*", "wide"]);
+    broker.ask("put other 0 1 0 -1 1\r\nx").await;
+    assert!(!desired.has_changed().unwrap(), "a refused topic is not shown");
+}
