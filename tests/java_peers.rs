@@ -27,3 +27,6 @@ mod cluster;
 
 #[path = "java_peers/directory.rs"]
 mod directory;
+
+#[path = "java_peers/swap.rs"]
+mod swap;

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -193,13 +193,14 @@ impl JavaClient {
         };
         options["id"] = id.into();
         options["command"] = name.into();
-        self.send(&options);
+        self.send(&options).expect("the Java client has ended");
         JavaCommand { client: self, id, name: format!("{name} {id}"), lines, ended: false }
     }
 
-    fn send(&self, request: &Value) {
-        let mut stdin = self.stdin.lock().unwrap();
-        writeln!(stdin, "{request}").and_then(|()| stdin.flush()).expect("the Java client has ended");
+    fn send(&self, request: &Value) -> std::io::Result<()> {
+        let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        writeln!(stdin, "{request}")?;
+        stdin.flush()
     }
 }
 
@@ -249,13 +250,14 @@ impl JavaCommand<'_> {
 
     /// Asks it to end; [`finish`](Self::finish) waits for that.
     pub fn stop(&self) {
-        self.client.send(&json!({ "id": self.id, "stop": true }));
+        // If the client has ended, the next line taken tells.
+        let _ = self.client.send(&json!({ "id": self.id, "stop": true }));
     }
 }
 
 impl Drop for JavaCommand<'_> {
     fn drop(&mut self) {
-        if !self.ended && !std::thread::panicking() {
+        if !self.ended {
             self.stop();
         }
     }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use crate::common::DEADLINE;
 use crate::common::broker::MetaqBroker;
 use crate::messages::{Message, Stored, assert_all_there};
-use crate::restart::assert_nothing_passed_over;
 use crate::rig::{Cluster, Member};
 
 const TOPIC: (&str, &str) = ("shared", "numPartitions=3");
@@ -90,36 +89,4 @@ fn owners_of(members: &mut [Member<'_>], round: &[Stored]) -> BTreeMap<(i64, i64
 
 fn members_with_partitions(owners: &BTreeMap<(i64, i64), BTreeSet<usize>>) -> usize {
     owners.values().flatten().collect::<BTreeSet<_>>().len()
-}
-
-#[test]
-fn a_java_broker_is_swapped_for_ours_and_back_under_java_clients_without_loss() {
-    let Some(cluster) = Cluster::new("swap") else { return };
-    let home = cluster.home(0, &[("swap", "numPartitions=3")]);
-    let java = cluster.start_java_broker(&home);
-    let mut producer = cluster.java_stream("swap", "m-");
-    let mut consumer = cluster.java_consume("swap", "group");
-    let mut go_on = |consumer: &mut Member<'_>| {
-        let so_far = consumer.delivered().len();
-        producer.go_on(100);
-        consumer.receive_until("messages of this broker", |delivered| delivered.len() >= so_far + 50);
-    };
-
-    go_on(&mut consumer);
-    java.stop();
-    let ours = MetaqBroker::start(&home);
-    go_on(&mut consumer);
-    ours.stop();
-    let java = cluster.start_java_broker(&home);
-    go_on(&mut consumer);
-    // Its nodes in ZooKeeper are still there when ours takes over.
-    java.kill();
-    let _ours = MetaqBroker::start(&home);
-    go_on(&mut consumer);
-
-    let acknowledged = producer.stop();
-    let log = cluster.metaq_log("swap");
-    assert_all_there(&log, &acknowledged);
-    consumer.receive_all(&log);
-    assert_nothing_passed_over(&consumer.stop(), &log);
 }

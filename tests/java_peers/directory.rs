@@ -52,6 +52,14 @@ impl Directory {
         self.assert_complete();
     }
 
+    /// The hand-overs were about more than one file.
+    fn assert_segments(&self) {
+        for partition in 0..3 {
+            let segments = std::fs::read_dir(self.home.data().join(format!("small-{partition}"))).unwrap().count();
+            assert!(segments > 1, "segments of partition {partition}");
+        }
+    }
+
     fn assert_complete(&self) {
         for (topic, expected) in [("small", &self.small), ("large", &self.large)] {
             if !expected.is_empty() {
@@ -91,6 +99,7 @@ fn a_java_broker_serves_and_continues_what_ours_wrote_and_ours_what_it_wrote() {
     directory.java().kill();
     directory.ours().stop();
     directory.java().stop();
+    directory.assert_segments();
 }
 
 #[test]
@@ -100,4 +109,5 @@ fn ours_continues_what_a_java_broker_began_and_what_a_crash_of_either_left() {
     directory.ours().kill();
     directory.ours().stop();
     directory.java().stop();
+    directory.assert_segments();
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::common::broker::MetaqBroker;
 use crate::messages::{Stored, assert_all_there, assert_same_log, by_partition};
-use crate::rig::Cluster;
+use crate::rig::{Cluster, Member};
 
 /// Asserts that nothing was passed over: in each partition each delivery is the next of the log, or one that was
 /// delivered before, which at-least-once delivery allows; and the last one of the log was delivered.
@@ -62,23 +62,24 @@ fn a_java_consumer_goes_on_by_itself_after_our_broker_was_stopped_or_killed() {
     let home = cluster.home(0, &[("go-on", "numPartitions=3")]);
     let mut broker = MetaqBroker::start(&home);
     let mut producer = cluster.java_stream("go-on", "m-");
-    let mut consumer = cluster.java_consume("go-on", "group");
+    let mut consumer = [cluster.java_consume("go-on", "group")];
 
     for kill in [false, true] {
-        producer.go_on(100);
-        consumer.receive_until("messages before the end of the broker", |delivered| delivered.len() >= 50);
+        let acknowledged = producer.go_on(100);
+        Member::receive_between_them(&mut consumer, &acknowledged);
         if kill {
             broker.kill()
         } else {
             broker.stop()
         }
         broker = MetaqBroker::start(&home);
-        producer.go_on(100);
     }
+    producer.go_on(100);
 
     let acknowledged = producer.stop();
     let log = cluster.metaq_log("go-on");
     assert_all_there(&log, &acknowledged);
-    consumer.receive_all(&log);
+    Member::receive_between_them(&mut consumer, &log);
+    let [consumer] = consumer;
     assert_nothing_passed_over(&consumer.stop(), &log);
 }

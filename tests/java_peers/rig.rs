@@ -198,9 +198,11 @@ pub(crate) struct Stream<'a> {
 }
 
 impl Stream<'_> {
-    /// Waits until so many further messages were acknowledged. Those that are not are not sent again.
-    pub(crate) fn go_on(&mut self, count: usize) {
-        let until = self.acknowledged.len() + count;
+    /// Waits until so many further messages were acknowledged, and returns them. Those that are not are not sent again.
+    #[track_caller]
+    pub(crate) fn go_on(&mut self, count: usize) -> Vec<Stored> {
+        let before = self.acknowledged.len();
+        let until = before + count;
         let deadline = Instant::now() + DEADLINE;
         while self.acknowledged.len() < until {
             let Some(line) = self.command.next_before(deadline) else {
@@ -212,6 +214,7 @@ impl Stream<'_> {
             };
             self.take(&line.unwrap());
         }
+        self.acknowledged[before..].to_vec()
     }
 
     /// Stops and returns all that was acknowledged.
@@ -256,16 +259,22 @@ impl Member<'_> {
         }
     }
 
-    /// Waits until each message of the log has been delivered.
+    /// Waits until each of the messages has been delivered to one of the members, or more than one.
     #[track_caller]
-    pub(crate) fn receive_all(&mut self, log: &[Stored]) {
-        let mut missing: HashSet<_> = log.iter().map(|one| one.place).collect();
-        let mut seen = 0;
-        self.receive_until("the whole log", |delivered| {
-            delivered[seen..].iter().for_each(|one| _ = missing.remove(&one.place));
-            seen = delivered.len();
-            missing.is_empty()
-        });
+    pub(crate) fn receive_between_them(members: &mut [Self], messages: &[Stored]) {
+        let mut missing: HashSet<_> = messages.iter().map(|one| one.place).collect();
+        for member in &*members {
+            member.delivered.iter().for_each(|one| _ = missing.remove(&one.place));
+        }
+        let deadline = Instant::now() + DEADLINE;
+        while !missing.is_empty() {
+            for member in &mut *members {
+                let seen = member.delivered.len();
+                member.receive_for(Duration::from_millis(20));
+                member.delivered[seen..].iter().for_each(|one| _ = missing.remove(&one.place));
+            }
+            assert!(Instant::now() < deadline, "not delivered: {missing:?}");
+        }
     }
 
     /// Takes what has been delivered meanwhile, waiting a moment at most.
