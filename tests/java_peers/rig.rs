@@ -99,8 +99,15 @@ impl Cluster {
     /// Starts a Java consumer and waits until it has subscribed.
     pub(crate) fn java_consume(&self, topic: &str, group: &str) -> Member<'_> {
         let mut command = self.java("consume", json!({ "topic": topic, "group": group, "commitMs": 200 }));
-        assert_eq!(command.next().unwrap()["ready"], true);
-        Member { command, delivered: Vec::new() }
+        let mut delivered = Vec::new();
+        loop {
+            let line = command.next().unwrap();
+            if line["ready"] == true {
+                return Member { command, delivered };
+            }
+            // The first messages may come before the call that subscribes returns.
+            delivered.push(Stored::delivered(&line, "messageId"));
+        }
     }
 
     /// Waits until Java producers find so many partitions.
