@@ -10,6 +10,9 @@ mod common;
 #[path = "java_peers/messages.rs"]
 mod messages;
 
+#[path = "java_peers/clients.rs"]
+mod clients;
+
 #[path = "java_peers/rig.rs"]
 mod rig;
 

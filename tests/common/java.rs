@@ -47,7 +47,7 @@ impl Java {
         None
     }
 
-    /// A JVM whose home, temporary files and log are in `state`.
+    /// A JVM whose home and temporary files are in `state`.
     fn command(&self, main: &str, state: &Path) -> Command {
         fs::create_dir_all(state).unwrap();
         let property = |name: &str, value: &Path| format!("-D{name}={}", value.display());
@@ -57,7 +57,6 @@ impl Java {
             .args(["-Dfile.encoding=UTF-8", "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.jmx.log4j.disable=true"])
             .arg(property("user.home", state))
             .arg(property("java.io.tmpdir", state))
-            .arg(property("interop.log", &state.join("log")))
             .arg("-cp")
             .arg(format!("{0}/interop.jar:{0}/lib/*", self.target.display()))
             .arg(main)

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use crate::clients::Member;
 use crate::common::DEADLINE;
 use crate::common::broker::MetaqBroker;
 use crate::messages::{Message, Stored, assert_all_there};
-use crate::rig::{Cluster, Member};
+use crate::rig::Cluster;
 
 const TOPIC: (&str, &str) = ("shared", "numPartitions=3");
 /// Of both brokers.

@@ -8,8 +8,8 @@ use std::thread;
 use serde_json::json;
 
 use crate::common::broker::MetaqBroker;
-use crate::messages::{Message, Stored, assert_same_log};
-use crate::rig::{Cluster, acknowledged, metaq};
+use crate::messages::{Message, Stored, acknowledged, assert_same_log};
+use crate::rig::{Cluster, metaq};
 
 #[test]
 fn our_command_line_works_with_a_java_broker() {
@@ -27,8 +27,7 @@ fn our_command_line_works_with_a_java_broker() {
     };
     let sent = [produce("0"), produce("1")].concat();
     let lines = metaq(&["consume", "--server", &address, "--topic", "lines", "--payload", "base64"]);
-    let read: Vec<_> =
-        lines.iter().filter(|line| line["ok"] == true).map(|line| Stored::delivered(line, "id")).collect();
+    let read: Vec<_> = lines.iter().filter(|line| line["ok"] == true).map(Stored::delivered).collect();
     assert_same_log(&read, &sent);
 
     for work in ["put", "get"] {

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use serde_json::json;
 
 use crate::common::broker::MetaqBroker;
-use crate::messages::{Message, assert_same_log};
-use crate::rig::{Cluster, acknowledged};
+use crate::messages::{Message, acknowledged, assert_same_log};
+use crate::rig::Cluster;
 
 /// Payloads and attributes in every combination that could go wrong.
 fn awkward_messages() -> Vec<Message> {

@@ -62,15 +62,39 @@ impl Place {
 }
 
 impl Stored {
-    /// From the line of a delivery: of the Java client, or of `metaq consume --payload base64`, which calls the id `id`.
-    pub(crate) fn delivered(line: &Value, id: &str) -> Self {
+    /// From the line of a good answer and what was sent.
+    pub(crate) fn acknowledged(line: &Value, message: Message) -> Self {
+        Self { place: Place::of(line), id: id_of(line), message }
+    }
+
+    /// From the line of a delivery with the payload in base64.
+    pub(crate) fn delivered(line: &Value) -> Self {
         let payload = line["payload"].as_str().unwrap_or_else(|| panic!("no payload in {line}"));
         let message = Message {
             attribute: line["attribute"].as_str().map(str::to_owned),
             payload: BASE64_STANDARD.decode(payload).unwrap(),
         };
-        Self { place: Place::of(line), id: line[id].as_i64().unwrap(), message }
+        Self { place: Place::of(line), id: id_of(line), message }
     }
+}
+
+/// The command line calls it `id`, which in the lines of the Java client is that of the command.
+fn id_of(line: &Value) -> i64 {
+    let id = line["messageId"].as_i64().or_else(|| line["id"].as_i64());
+    id.unwrap_or_else(|| panic!("no id of a message in {line}"))
+}
+
+/// Joins what was sent and the answers, of which each must be there and good.
+#[track_caller]
+pub(crate) fn acknowledged(answers: &[Value], messages: &[Message]) -> Vec<Stored> {
+    let answers: Vec<_> = answers.iter().filter(|line| !line["i"].is_null()).collect();
+    assert_eq!(answers.len(), messages.len(), "answers");
+    let join = |answer: &Value| {
+        assert_eq!(answer["ok"], true, "{answer}");
+        let number = usize::try_from(answer["i"].as_u64().unwrap()).unwrap();
+        Stored::acknowledged(answer, messages[number].clone())
+    };
+    answers.into_iter().map(join).collect()
 }
 
 /// The messages of each partition, in the order given.

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::clients::Member;
 use crate::common::broker::MetaqBroker;
 use crate::messages::{Stored, assert_all_there, assert_same_log, by_partition};
-use crate::rig::{Cluster, Member};
+use crate::rig::Cluster;
 
 /// Asserts that nothing was passed over: in each partition each delivery is the next of the log, or one that was
 /// delivered before, which at-least-once delivery allows; and the last one of the log was delivered.

@@ -1,17 +1,17 @@
 //! What the tests share: one ZooKeeper and one Java client for all that run at the same time, a tree of its own for each.
 
-use std::collections::HashSet;
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::clients::{Member, Stream};
 use crate::common::DEADLINE;
 use crate::common::broker::BrokerHome;
 use crate::common::java::{Java, JavaBroker, JavaClient, JavaCommand};
 use crate::common::zookeeper::Ensemble;
-use crate::messages::{Message, Place, Stored};
+use crate::messages::{Message, Stored, acknowledged};
 
 /// Largest record that the brokers hand out (`BrokerHome`), and that the clients ask for.
 const MAX_SIZE: u32 = 1_114_112;
@@ -92,22 +92,12 @@ impl Cluster {
     /// Starts a Java producer that goes on until it is stopped.
     pub(crate) fn java_stream(&self, topic: &str, prefix: &str) -> Stream<'_> {
         let options = json!({ "topic": topic, "prefix": prefix, "intervalMs": 3 });
-        let command = self.java("produce", options);
-        Stream { command, prefix: prefix.to_owned(), acknowledged: Vec::new(), refused: Vec::new() }
+        Stream::new(self.java("produce", options), prefix)
     }
 
     /// Starts a Java consumer and waits until it has subscribed.
     pub(crate) fn java_consume(&self, topic: &str, group: &str) -> Member<'_> {
-        let mut command = self.java("consume", json!({ "topic": topic, "group": group, "commitMs": 200 }));
-        let mut delivered = Vec::new();
-        loop {
-            let line = command.next().unwrap();
-            if line["ready"] == true {
-                return Member { command, delivered };
-            }
-            // The first messages may come before the call that subscribes returns.
-            delivered.push(Stored::delivered(&line, "messageId"));
-        }
+        Member::subscribed(self.java("consume", json!({ "topic": topic, "group": group, "commitMs": 200 })))
     }
 
     /// Waits until Java producers find so many partitions.
@@ -127,7 +117,7 @@ impl Cluster {
         let mut log = Vec::new();
         for partition in self.java_partitions(topic) {
             let lines = self.java("get", json!({ "topic": topic, "partition": partition })).finish();
-            log.extend(lines.iter().map(|line| Stored::delivered(line, "messageId")));
+            log.extend(lines.iter().map(Stored::delivered));
         }
         log
     }
@@ -153,7 +143,7 @@ impl Cluster {
     pub(crate) fn metaq_log(&self, topic: &str) -> Vec<Stored> {
         let max_size = MAX_SIZE.to_string();
         let lines = self.metaq(&["consume", "--topic", topic, "--payload", "base64", "--max-size", &max_size]);
-        lines.iter().filter(|line| line["ok"] == true).map(|line| Stored::delivered(line, "id")).collect()
+        lines.iter().filter(|line| line["ok"] == true).map(Stored::delivered).collect()
     }
 
     /// Sends numbered messages with `metaq produce`.
@@ -177,127 +167,4 @@ pub(crate) fn metaq(arguments: &[&str]) -> Vec<Value> {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "metaq {arguments:?} failed: {told}; it printed\n{text}");
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-/// Joins what was sent and the answers, all of which must be good.
-pub(crate) fn acknowledged(answers: &[Value], messages: &[Message]) -> Vec<Stored> {
-    let answers: Vec<_> = answers.iter().filter(|line| !line["i"].is_null()).collect();
-    assert_eq!(answers.len(), messages.len(), "answers");
-    let join = |answer: &Value| {
-        assert_eq!(answer["ok"], true, "{answer}");
-        let number = usize::try_from(answer["i"].as_u64().unwrap()).unwrap();
-        stored(answer, messages[number].clone())
-    };
-    answers.into_iter().map(join).collect()
-}
-
-fn stored(answer: &Value, message: Message) -> Stored {
-    let id = ["messageId", "id"].iter().find_map(|name| answer[*name].as_i64());
-    Stored { place: Place::of(answer), id: id.unwrap(), message }
-}
-
-/// A Java producer at work.
-pub(crate) struct Stream<'a> {
-    command: JavaCommand<'a>,
-    prefix: String,
-    acknowledged: Vec<Stored>,
-    refused: Vec<String>,
-}
-
-impl Stream<'_> {
-    /// Waits until so many further messages were acknowledged, and returns them. Those that are not are not sent again.
-    #[track_caller]
-    pub(crate) fn go_on(&mut self, count: usize) -> Vec<Stored> {
-        let before = self.acknowledged.len();
-        let until = before + count;
-        let deadline = Instant::now() + DEADLINE;
-        while self.acknowledged.len() < until {
-            let Some(line) = self.command.next_before(deadline) else {
-                panic!(
-                    "only {} of {until} messages acknowledged; refused: {:?}",
-                    self.acknowledged.len(),
-                    self.refused
-                );
-            };
-            self.take(&line.unwrap());
-        }
-        self.acknowledged[before..].to_vec()
-    }
-
-    /// Stops and returns all that was acknowledged.
-    pub(crate) fn stop(mut self) -> Vec<Stored> {
-        self.command.stop();
-        while let Some(line) = self.command.next() {
-            self.take(&line);
-        }
-        self.acknowledged
-    }
-
-    fn take(&mut self, line: &Value) {
-        if line["ok"] == true {
-            let message = Message::new(format!("{}{}", self.prefix, line["i"]));
-            self.acknowledged.push(stored(line, message));
-        } else {
-            self.refused.push(line["error"].to_string());
-        }
-    }
-}
-
-/// A Java consumer, member of a group.
-pub(crate) struct Member<'a> {
-    command: JavaCommand<'a>,
-    delivered: Vec<Stored>,
-}
-
-impl Member<'_> {
-    pub(crate) fn delivered(&self) -> &[Stored] {
-        &self.delivered
-    }
-
-    /// Waits until what has been delivered satisfies the condition.
-    #[track_caller]
-    pub(crate) fn receive_until(&mut self, what: &str, mut enough: impl FnMut(&[Stored]) -> bool) {
-        let deadline = Instant::now() + DEADLINE;
-        while !enough(&self.delivered) {
-            let Some(line) = self.command.next_before(deadline) else {
-                panic!("not delivered: {what}; only {} messages were", self.delivered.len());
-            };
-            self.delivered.push(Stored::delivered(&line.unwrap(), "messageId"));
-        }
-    }
-
-    /// Waits until each of the messages has been delivered to one of the members, or more than one.
-    #[track_caller]
-    pub(crate) fn receive_between_them(members: &mut [Self], messages: &[Stored]) {
-        let mut missing: HashSet<_> = messages.iter().map(|one| one.place).collect();
-        for member in &*members {
-            member.delivered.iter().for_each(|one| _ = missing.remove(&one.place));
-        }
-        let deadline = Instant::now() + DEADLINE;
-        while !missing.is_empty() {
-            for member in &mut *members {
-                let seen = member.delivered.len();
-                member.receive_for(Duration::from_millis(20));
-                member.delivered[seen..].iter().for_each(|one| _ = missing.remove(&one.place));
-            }
-            assert!(Instant::now() < deadline, "not delivered: {missing:?}");
-        }
-    }
-
-    /// Takes what has been delivered meanwhile, waiting a moment at most.
-    pub(crate) fn receive_for(&mut self, time: Duration) {
-        let deadline = Instant::now() + time;
-        while let Some(line) = self.command.next_before(deadline) {
-            self.delivered.push(Stored::delivered(&line.unwrap(), "messageId"));
-        }
-    }
-
-    /// Leaves the group, which commits, and returns all that was delivered.
-    pub(crate) fn stop(mut self) -> Vec<Stored> {
-        self.command.stop();
-        while let Some(line) = self.command.next() {
-            self.delivered.push(Stored::delivered(&line, "messageId"));
-        }
-        self.delivered
-    }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::clients::{Member, Stream};
 use crate::common::broker::MetaqBroker;
 use crate::messages::assert_all_there;
 use crate::restart::assert_nothing_passed_over;
-use crate::rig::{Cluster, Member, Stream};
+use crate::rig::Cluster;
 
 const TOPIC: (&str, &str) = ("swap", "numPartitions=3");
 

@@ -65,6 +65,7 @@ final class Client {
     /** Size of the record that a message is in the broker's file: length, checksum, id and flag, attribute, payload. */
     static int recordSize(Message message) {
         String attribute = message.getAttribute();
-        return 20 + (attribute == null ? 0 : 4 + attribute.getBytes(StandardCharsets.UTF_8).length) + message.getData().length;
+        int head = attribute == null ? 0 : 4 + attribute.getBytes(StandardCharsets.UTF_8).length;
+        return 20 + head + message.getData().length;
     }
 }

@@ -8,7 +8,7 @@ import com.taobao.metamorphosis.client.consumer.MessageListener;
 import com.taobao.metamorphosis.client.consumer.SimpleFetchManager;
 import java.util.concurrent.Executor;
 
-/** Subscribes as a member of {@code group}, prints {@code {"ready":true}} and then each delivery, until it is stopped. */
+/** Subscribes as a member of {@code group} and prints each delivery, and {@code {"ready":true}}, until it is stopped. */
 final class Consume implements MessageListener {
     private final Task task;
 
@@ -26,7 +26,8 @@ final class Consume implements MessageListener {
         MetaMessageSessionFactory factory = Client.open(options);
         try {
             MessageConsumer consumer = factory.createConsumer(config);
-            consumer.subscribe(options.text("topic"), options.integer("maxSize", 1 << 20), new Consume(task)).completeSubscribe();
+            consumer.subscribe(options.text("topic"), options.integer("maxSize", 1 << 20), new Consume(task));
+            consumer.completeSubscribe();
             task.print("ready", true);
             task.awaitStop();
             Client.close(consumer);

@@ -13,9 +13,10 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.codehaus.jackson.map.ObjectMapper;
 
 /**
- * The reference's client, steered by JSON lines. {@code {"id":1,"command":"produce",...}} on standard input starts a command, {@code {"id":1,"stop":true}}
- * asks it to end early. Each line on standard output carries the id of its command; the last one is {@code {"id":1,"exit":true}}, or
- * {@code {"id":1,"exit":false,"error":text}} if the command failed. Commands run side by side. The end of the input ends the process.
+ * The reference's client, steered by JSON lines. On standard input, {@code {"id":1,"command":"produce",...}} starts a
+ * command and {@code {"id":1,"stop":true}} asks it to end early. Each line on standard output carries the id of its
+ * command; the last one is {@code {"id":1,"exit":true}}, or {@code {"id":1,"exit":false,"error":text}} if the command
+ * failed. Commands run side by side. The end of the input ends the process.
  */
 final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();

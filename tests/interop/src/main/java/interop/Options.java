@@ -45,6 +45,7 @@ final class Options {
     }
 
     List<Options> list(String name) {
-        return ((List<?>) values.get(name)).stream().map(item -> new Options((Map<?, ?>) item)).collect(Collectors.toList());
+        List<?> items = (List<?>) values.get(name);
+        return items.stream().map(item -> new Options((Map<?, ?>) item)).collect(Collectors.toList());
     }
 }

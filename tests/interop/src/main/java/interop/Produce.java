@@ -12,8 +12,9 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Sends {@code messages} (payload, attribute), or {@code count} generated ones (prefix and number; without a count until it is stopped) with
- * {@code intervalMs} between them, and prints each answer. With {@code defaultTopic} the topic itself is not published.
+ * Sends {@code messages} (payload, attribute), or {@code count} generated ones (prefix and number; without a count until
+ * it is stopped) with {@code intervalMs} between them, and prints each answer. With {@code defaultTopic} the topic
+ * itself is not published.
  */
 final class Produce {
     private Produce() {}
@@ -33,7 +34,8 @@ final class Produce {
                 List<Options> messages = options.list("messages");
                 for (int i = 0; i < messages.size(); i++) {
                     Options message = messages.get(i);
-                    send(task, producer, i, new Message(topic, message.bytes("payload"), message.text("attribute", null)));
+                    byte[] payload = message.bytes("payload");
+                    send(task, producer, i, new Message(topic, payload, message.text("attribute", null)));
                 }
                 return;
             }

@@ -20,16 +20,20 @@ import java.util.stream.Collectors;
 final class Read {
     private Read() {}
 
-    /** Every message of {@code partition} from {@code offset} on, up to the first fetch that finds nothing (the client hides why). */
+    /**
+     * Every message of {@code partition} from {@code offset} on, up to the first fetch that finds nothing (the client
+     * hides why).
+     */
     static void get(Task task) throws Exception {
         Options options = task.options;
         MetaMessageSessionFactory factory = Client.open(options);
         try {
             MessageConsumer consumer = consumer(factory);
             Partition partition = new Partition(options.text("partition"));
+            String topic = options.text("topic");
             long offset = options.number("offset", 0);
             while (true) {
-                MessageIterator messages = consumer.get(options.text("topic"), partition, offset, options.integer("maxSize", 1 << 20));
+                MessageIterator messages = consumer.get(topic, partition, offset, maxSize(options));
                 if (messages == null) {
                     return;
                 }
@@ -53,10 +57,12 @@ final class Read {
         Options options = task.options;
         MetaMessageSessionFactory factory = Client.open(options);
         try {
-            TopicBrowser browser = factory.createTopicBrowser(options.text("topic"), options.integer("maxSize", 1 << 20), 5, TimeUnit.SECONDS);
+            String topic = options.text("topic");
+            TopicBrowser browser = factory.createTopicBrowser(topic, maxSize(options), 5, TimeUnit.SECONDS);
             for (Iterator<Message> messages = browser.iterator(); messages.hasNext();) {
                 Message message = messages.next(); // does not know where it comes from
-                task.print("messageId", message.getId(), "attribute", message.getAttribute(), "payload", Client.payload(message));
+                task.print("messageId", message.getId(), "attribute", message.getAttribute(),
+                        "payload", Client.payload(message));
             }
             browser.shutdown();
         } finally {
@@ -74,7 +80,8 @@ final class Read {
             Partition partition = new Partition(options.text("partition"));
             Broker broker = new Broker(partition.getBrokerId(), options.text("broker"));
             TopicPartitionRegInfo position = new TopicPartitionRegInfo(topic, partition, options.number("offset", 0));
-            task.print("offset", ((SimpleMessageConsumer) consumer(factory)).offset(new FetchRequest(broker, 0, position, 1 << 20)));
+            FetchRequest query = new FetchRequest(broker, 0, position, maxSize(options));
+            task.print("offset", ((SimpleMessageConsumer) consumer(factory)).offset(query));
         } finally {
             Client.close(factory);
         }
@@ -101,6 +108,10 @@ final class Read {
         } finally {
             Client.close(factory);
         }
+    }
+
+    private static int maxSize(Options options) {
+        return options.integer("maxSize", 1 << 20);
     }
 
     private static MessageConsumer consumer(MetaMessageSessionFactory factory) throws Exception {
