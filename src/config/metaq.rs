@@ -6,7 +6,7 @@ use super::error::Problems;
 use super::ini::Section;
 use super::keys::METAQ_KEYS;
 use super::reader::{Reader, shortened};
-use super::show::Value;
+use super::value::Value;
 
 const BYTES_IN_A_WIRE_LENGTH: i64 = i32::MAX as i64;
 

@@ -11,6 +11,7 @@
 //!
 //! Keys that only this broker knows live in the section `[metaq]`, which the Java broker ignores.
 
+mod environment;
 mod error;
 mod expr;
 mod host;
@@ -24,8 +25,10 @@ mod server;
 mod show;
 mod system;
 mod topics;
+mod value;
 mod zookeeper;
 
+pub use environment::Environment;
 pub use error::{ConfigError, ConfigErrors, ConfigProblem, MAX_FILE_BYTES, MAX_PROBLEMS, Warning};
 pub use expr::{ExprError, evaluate};
 pub use host::{InvalidHost, check_host};
@@ -34,8 +37,9 @@ pub use keys::{METAQ_KEYS, SYSTEM_KEYS, TOPIC_KEYS, ZOOKEEPER_KEYS};
 pub use metaq::MetaqConfig;
 pub use pattern::TopicPattern;
 pub use policy::{DeletePolicy, InvalidDeletePolicy};
-pub use server::{Environment, ServerConfig};
-pub use show::{EffectiveConfig, Value};
+pub use server::ServerConfig;
+pub use show::EffectiveConfig;
 pub use system::SystemConfig;
 pub use topics::{Admission, TopicConfig, TopicSettings, Topics};
+pub use value::Value;
 pub use zookeeper::{InvalidRoot, ZooKeeperConfig, normalize_root};

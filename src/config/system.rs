@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::environment::Environment;
 use super::error::Problems;
 use super::expr;
 use super::host::check_host;
@@ -9,8 +10,7 @@ use super::ini::Section;
 use super::keys::{SYSTEM_IGNORED, SYSTEM_KEYS};
 use super::policy::DeletePolicy;
 use super::reader::{INT, POSITIVE_INT, Reader};
-use super::server::Environment;
-use super::show::Value;
+use super::value::Value;
 use crate::id::BrokerId;
 
 /// The most partitions a topic can have on one broker.

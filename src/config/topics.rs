@@ -10,8 +10,8 @@ use super::keys::{FILTER_PREFIX, TOPIC_IGNORED, TOPIC_KEYS};
 use super::pattern::TopicPattern;
 use super::policy::DeletePolicy;
 use super::reader::{INT, Reader};
-use super::show::Value;
 use super::system::{MAX_PARTITIONS, SystemConfig};
+use super::value::Value;
 use crate::id::TopicName;
 
 /// What the name of a topic's section begins with.

@@ -4,7 +4,7 @@ use super::error::Problems;
 use super::ini::Section;
 use super::keys::{SYSTEM_IGNORED, SYSTEM_KEYS, ZOOKEEPER_KEYS};
 use super::reader::{POSITIVE_INT, Reader, shortened};
-use super::show::Value;
+use super::value::Value;
 
 const DEFAULT_CONNECT: &str = "localhost:2181";
 const DEFAULT_ROOT: &str = "/meta";
