@@ -3,7 +3,11 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, missing_docs)]
 
 #[cfg(feature = "broker")]
+pub mod broker;
 pub mod in_process;
+#[cfg(feature = "broker")]
+pub mod java;
+pub mod process;
 pub mod raw;
 pub mod wire;
 pub mod zookeeper;
