@@ -4,6 +4,7 @@
 
 #[cfg(feature = "broker")]
 pub mod broker;
+#[cfg(feature = "broker")]
 pub mod in_process;
 #[cfg(feature = "broker")]
 pub mod java;
