@@ -21,12 +21,13 @@ pub struct MetaqConfig {
     pub max_command_line_bytes: usize,
     /// `maxBodyBytes`: the largest body of a command, 1 024 to 2 147 483 647 bytes.
     pub max_body_bytes: usize,
-    /// `maxInFlightBytesPerConnection`: bodies received and not yet answered, [`Self::max_body_bytes`] to
+    /// `maxInFlightBytesPerConnection`: commands not answered and answers not taken, [`Self::max_body_bytes`] to
     /// 17 179 869 184 bytes.
     pub max_in_flight_bytes_per_connection: usize,
     /// `maxWildcardTopics`: how many topics may come into being by patterns, 0 to 1 000 000.
     pub max_wildcard_topics: usize,
-    /// `connectionIdleTimeoutMs`: a connection without a command for so long is closed, 0 (never) to 86 400 000 ms.
+    /// `connectionIdleTimeoutMs`: a connection without a byte in either direction for so long is closed, 0 (never) to
+    /// 86 400 000 ms.
     pub connection_idle_timeout_ms: u64,
     /// `freeSpaceWarningBytes`: less free space under a data directory is warned of; 0 warns never.
     pub free_space_warning_bytes: u64,

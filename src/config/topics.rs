@@ -24,7 +24,7 @@ pub struct TopicSettings {
     pub num_partitions: u32,
     /// Zero or less: group commit. Above: a flush at the next append once more than this many are unflushed.
     pub unflush_threshold: i32,
-    /// Milliseconds between flushes; zero or less: no timer (02 §9).
+    /// Milliseconds until unflushed messages are flushed; zero or less: at every append (02 §6, §9).
     pub unflush_interval: i32,
     /// Directory that holds the partition directories.
     pub data_path: PathBuf,
