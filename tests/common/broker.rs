@@ -77,7 +77,8 @@ impl MetaqBroker {
     /// Starts it and waits until it serves and is registered.
     pub fn start(home: &BrokerHome) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_metaq"));
-        command.args(["broker", "-f"]).arg(home.ini());
+        // The log tells when it is registered.
+        command.args(["broker", "-f"]).arg(home.ini()).env("RUST_LOG", "info");
         let process = Process::start(&format!("our broker {}", home.id()), &mut command, None);
         process.wait_for_line("READY ");
         process.wait_for_line("nodes in zookeeper brought up to date");

@@ -98,7 +98,6 @@ impl Process {
         assert!(status.success(), "signal {signal} to {}", self.name);
     }
 
-    #[allow(clippy::print_stderr)]
     fn show_output(&self) {
         // The test has failed, maybe while this was locked.
         let state = self.output.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
