@@ -14,7 +14,8 @@ Usage: metaServer.sh COMMAND
   start local     start it for this machine only, without ZooKeeper
   stop            stop it; it serves on for zk.zkSyncTimeMs after it has left ZooKeeper
   stop --force    the same, but kill it if it has not ended after 20 s
-  restart         stop it, start it again in the same mode
+  restart         stop it, start it again in the same mode and, unless METAQ_CONFIG is set, with the same file
+  restart local   stop it, start it in local mode
   status          tell whether it runs, its address and since when
   help            this text
 
@@ -115,7 +116,7 @@ birth() {
 # Succeeds if the broker that the files name is alive, and sets what is known of it.
 find_broker() {
   local key value
-  pid='' born='' mode='' address='' started='' log_start=''
+  pid='' born='' mode='' address='' started='' log_start='' config_used=''
   [ -f "$state_file" ] || return 1
   while IFS='=' read -r key value; do
     case $key in
@@ -125,6 +126,7 @@ find_broker() {
       address) address=$value ;;
       started) started=$value ;;
       log_start) log_start=$value ;;
+      config) config_used=$value ;;
     esac
   done <"$state_file"
   alive && ours
@@ -151,6 +153,7 @@ refuse_beside_java() {
 
 remember() {
   printf '%s\n' "pid=$pid" "born=$born" "mode=$mode" "address=$address" "started=$started" "log_start=$log_start" \
+    "config=$config" \
     >"$state_file.new" && mv -f "$state_file.new" "$state_file" && printf '%s\n' "$pid" >"$pid_file"
 }
 
@@ -339,6 +342,8 @@ restart() {
   local old_mode=${1:-}
   find_binary
   if find_broker; then
+    # The same broker again, with the file it was started with, unless the operator names one.
+    if [ -z "${METAQ_CONFIG:-}" ] && [ -n "$config_used" ]; then config=$config_used; fi
     # A running broker is worth more than none.
     "$binary" config check "$config" >/dev/null || fail "Meta broker was not restarted, it runs on as before."
     stop ''
@@ -347,7 +352,7 @@ restart() {
 }
 
 status() {
-  local now seconds up
+  local now seconds up reason
   find_broker || {
     echo "Meta broker was stopped."
     exit 1
@@ -359,8 +364,12 @@ status() {
   echo "pid $pid, ${address:-not listening yet}, up $up"
   if [ "$mode" = local ]; then
     echo "local mode, without ZooKeeper"
-  else
+  elif [ "$(registration)" = "registered in ZooKeeper" ]; then
     registration
+  else
+    reason=$(registration)
+    reason=${reason#not registered: }
+    echo "not registered: ${reason:-no word from ZooKeeper (zk.zkEnable=false, or it has just started)}"
   fi
 }
 

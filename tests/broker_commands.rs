@@ -289,6 +289,21 @@ async fn statistics_have_the_lines_of_the_reference_in_its_order() {
 }
 
 #[tokio::test]
+async fn what_clients_merely_ask_for_leaves_no_statistics() {
+    let setup = Setup { topics: "[topic=w*]\nstat=true\n", metaq: "maxWildcardTopics=1", ..Setup::default() };
+    let broker = TestBroker::with(setup).await;
+    let mut client = broker.connect().await;
+    client.put("w-born", 0, b"x").await;
+    for name in ["w-1", "w-2"] {
+        client.ask(format!("get {name} g 0 0 100 1\r\n")).await;
+        client.ask(format!("offset {name} g 0 0 1\r\n")).await;
+        client.ask(put_frame(name, 0, b"x", 1)).await;
+        assert!(stats(&mut client, name).await[5..].iter().all(|line| !line.contains("Count=")), "{name}");
+    }
+    assert!(stats(&mut client, "w-born").await[5].starts_with("topic_realtime_put Count=1,"));
+}
+
+#[tokio::test]
 async fn messages_of_a_wildcard_topic_are_kept_under_their_own_name() {
     let setup = Setup { topics: "[topic=order-*]\nnumPartitions=5\n", ..Setup::default() };
     let broker = TestBroker::with(setup).await;
@@ -299,8 +314,8 @@ async fn messages_of_a_wildcard_topic_are_kept_under_their_own_name() {
     let answer = client.ask("put order-eu 1 5 0 -1 2\r\nhello").await;
     assert_eq!(answer, failed("order-eu-1", "wrong partition 1", address, 2));
     assert!(broker.data_path().join("order-eu-0").is_dir());
-    let mut client = broker.restart().await.connect().await;
-    assert!(client.get("order-eu", 0, 0).await.is_some());
+    let broker = broker.restart().await;
+    assert!(broker.connect().await.get("order-eu", 0, 0).await.is_some());
 }
 
 #[tokio::test]

@@ -94,6 +94,37 @@ async fn a_stop_answers_what_it_stores_and_stores_what_it_answered() {
     }
 }
 
+#[tokio::test]
+async fn a_stop_leaves_time_to_take_the_answers_to_a_client_that_goes_on_sending() {
+    let broker = TestBroker::start().await;
+    let (mut read, mut write) = broker.connect().await.into_halves();
+    let sender = tokio::spawn(async move {
+        let frames = put_frame("test", 0, b"load", 1).repeat(1000);
+        while write.send(&frames).await {}
+    });
+    // Slower than the broker: answers pile up on the way.
+    let reader = tokio::spawn(async move {
+        let mut acknowledged = 0u64;
+        while let Some(Response::Result(result)) = read.answer().await {
+            acknowledged += u64::from(result.status == Status::SUCCESS);
+            if acknowledged.is_multiple_of(2000) {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        }
+        acknowledged
+    });
+    let mut observer = broker.connect().await;
+    while observer.get("test", 0, 100_000).await.is_none() {
+        tokio::task::yield_now().await;
+    }
+    let broker = TestBroker::in_dir(broker.stop().await, Setup::default()).await.unwrap();
+    sender.await.unwrap();
+    let acknowledged = reader.await.unwrap();
+    let end = broker.connect().await.ask("get test g 0 9223372036854775807 1 1\r\n").await;
+    let end: u64 = end.rsplit('\n').next().unwrap().parse().unwrap();
+    assert_eq!(end, acknowledged * 24, "stored and answered bytes");
+}
+
 /// Keeps a window of puts under way until the broker refuses or leaves. Returns partition and offset of each that it
 /// acknowledged.
 async fn put_until_the_end(mut client: Raw) -> Vec<(i32, i64)> {
@@ -175,6 +206,22 @@ async fn connections_that_do_not_read_do_not_hold_up_a_stop_for_long() {
     let started = std::time::Instant::now();
     broker.stop().await;
     assert!(started.elapsed() < std::time::Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn a_dropped_broker_leaves_its_clients_and_frees_its_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(config(&dir, &Setup::default()), BrokerOptions::default()).await.unwrap();
+    let mut client = Raw::connect(broker.address()).await;
+    client.put("test", 0, b"hello").await;
+    drop(broker);
+    client.expect_end().await;
+    drop(client);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    while let Err(error) = Broker::start(config(&dir, &Setup::default()), BrokerOptions::default()).await {
+        assert!(tokio::time::Instant::now() < deadline, "{error}");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
 }
 
 #[tokio::test]

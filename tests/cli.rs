@@ -117,7 +117,7 @@ fn a_file_can_be_one_message_and_standard_input_too() {
     // The first message is larger than what a get asks for at first, and than the broker sends at a time.
     let refused = server.consume(&[]);
     assert_status(&refused, 1);
-    assert!(text(&refused.stderr).contains("raise its maxTransferSize"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("maxTransferSize must be raised"), "{}", text(&refused.stderr));
     let read = server.consume(&["--offset", "3000020"]);
     assert_status(&read, 0);
     assert_eq!(text(&read.stdout), "a\nb\n\n");
@@ -175,7 +175,65 @@ fn reading_begins_where_it_is_told_and_ends_where_it_is_told() {
     assert_eq!(lines(&["--idle-ms", "50", "--from", "207"]), ["m-9"]);
     assert_status(&server.consume(&["--max", "10"]), 0);
     assert_status(&server.consume(&["--max", "11"]), 1);
+    assert!(text(&server.consume(&["--max", "11"]).stderr).contains("1 messages fewer than --max asks for"));
     assert_status(&server.consume(&["--from", "nowhere"]), 2);
+    let inside = server.consume(&["--from", "3"]);
+    assert_status(&inside, 1);
+}
+
+#[test]
+fn a_topic_without_messages_is_read_to_its_end_at_once() {
+    let server = Server::one_partition();
+    let read = server.consume(&[]);
+    assert_status(&read, 0);
+    assert!(text(&read.stderr).contains("holds no messages of topic test"), "{}", text(&read.stderr));
+    assert_status(&server.consume(&["--max", "1"]), 1);
+}
+
+#[test]
+fn a_producer_goes_on_when_its_broker_comes_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = dir.path().join("server.ini");
+    std::fs::write(&config, server_ini(dir.path(), port, "")).unwrap();
+    let mut broker = broker_process(&config);
+    let address = format!("127.0.0.1:{port}");
+    let mut producer = command(&["produce", "--topic", "test", "--server", &address, "--output", "json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut answers = std::io::BufRead::lines(std::io::BufReader::new(producer.stdout.take().unwrap()));
+    let mut input = producer.stdin.take().unwrap();
+    let mut send = |line: &str| {
+        input.write_all(line.as_bytes()).unwrap();
+        answers.next().unwrap().unwrap()
+    };
+    assert!(send("before\n").contains(r#""ok":true"#));
+    broker.kill().unwrap();
+    broker.wait().unwrap();
+    let mut broker = broker_process(&config);
+    // The loss of the connection may be noticed by this message only.
+    send("in between\n");
+    assert!(send("after\n").contains(r#""ok":true"#));
+    drop(input);
+    producer.wait().unwrap();
+    broker.kill().unwrap();
+    broker.wait().unwrap();
+}
+
+#[test]
+fn a_reader_with_blocked_output_ends_at_a_signal() {
+    let server = Server::one_partition();
+    assert_status(&server.produce(&["--count", "5000", "--size", "1000"]), 0);
+    let address = server.broker.address().to_string();
+    let mut reader =
+        command(&["consume", "--topic", "test", "--server", &address]).stdout(Stdio::piped()).spawn().unwrap();
+    // Something came, and then the pipe fills up.
+    std::io::Read::read_exact(reader.stdout.as_mut().unwrap(), &mut [0; 100]).unwrap();
+    let killed = Command::new("kill").args(["-TERM", &reader.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(reader.wait().unwrap().code(), Some(1));
 }
 
 #[test]
@@ -246,6 +304,8 @@ fn what_cannot_be_done_is_told_with_a_failing_exit_status() {
         assert!(json_lines(&output)[0]["fatal"].as_str().unwrap().contains("cannot connect"));
         assert_status(&metaq(&[command, "--topic", "test"]), 2);
         assert_status(&metaq(&[command, "--topic", "a/b", "--server", &nobody]), 2);
+        let causes = text(&metaq(&[command, "--topic", "test", "--server", &nobody]).stderr).matches("refused").count();
+        assert_eq!(causes, 1, "the cause is told once");
         assert_status(&metaq(&[command, "--topic", "test", "--server", "x:y"]), 1);
     }
     let server = Server::one_partition();
@@ -259,6 +319,9 @@ fn what_cannot_be_done_is_told_with_a_failing_exit_status() {
     assert_status(&missing, 1);
     assert!(text(&missing.stderr).contains("/nonexistent/file"));
     assert_status(&server.consume(&["--partition", "7"]), 0);
+    let blank = metaq(&["consume", "--topic", "a b", "--server", &address, "--partition", "0"]);
+    assert_status(&blank, 1);
+    assert!(text(&blank.stderr).contains("cannot be sent"), "{}", text(&blank.stderr));
     drop(server.runtime);
 }
 

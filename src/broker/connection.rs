@@ -10,21 +10,25 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 use super::activity::Activity;
 use super::batch::Batch;
-use super::outbound::{AnswerSender, write_answers};
+use super::outbound::{AnswerSender, OutputError, write_answers};
 use super::processor::Processor;
 use crate::protocol::{Command, DecodeError, Decoder, Limits, Request};
 
 /// Free space that is made before each read from the socket.
 const READ_BYTES: usize = 64 << 10;
 
-/// What a closed connection may still send before it is reset, in time and bytes: a reset would take back answers that
-/// the client has not read yet.
-const LINGER_TIME: Duration = Duration::from_secs(1);
-const LINGER_BYTES: usize = 1 << 20;
+/// After the last answer a connection is read, and what comes thrown away, until the client closes it: closing over
+/// unread input would reset the connection and take back answers that the client has not read yet. It ends when the
+/// client falls silent for this time,
+const LINGER_QUIET: Duration = Duration::from_millis(300);
+
+/// or after this time. A broker that stops has patience with clients that did nothing wrong.
+const LINGER_AFTER_FAULT: Duration = Duration::from_secs(1);
+const LINGER_AT_STOP: Duration = Duration::from_secs(5);
 
 /// Limits of each connection.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +74,8 @@ pub(super) async fn serve(
     };
     let both = async {
         // The input gives up its end of the queue when it is done; the output ends when the last put is answered.
-        tokio::try_join!(input.run(&mut read, answers), write_answers(&mut write, queue, &activity))
+        let input = async { input.run(&mut read, answers).await.map_err(OutputError::Socket) };
+        tokio::try_join!(input, write_answers(&mut write, queue, &activity))
     };
     let end = tokio::select! {
         result = both => result.map(|(end, ())| end),
@@ -80,33 +85,36 @@ pub(super) async fn serve(
         }
     };
     match end {
-        Ok(InputEnd::Eof { in_a_command: false } | InputEnd::Stopped) => {}
+        Ok(InputEnd::Eof { in_a_command: false }) => {}
         Ok(InputEnd::Eof { in_a_command: true }) => info!(%peer, "the client left in the middle of a command"),
-        Ok(InputEnd::Quit) => linger(&mut read).await,
+        Ok(InputEnd::Stopped) => linger(&mut read, LINGER_AT_STOP).await,
+        Ok(InputEnd::Quit) => linger(&mut read, LINGER_AFTER_FAULT).await,
         Ok(InputEnd::Malformed(error)) => {
             info!(%peer, %error, "closing a connection that sent something malformed");
-            linger(&mut read).await;
+            linger(&mut read, LINGER_AFTER_FAULT).await;
         }
         // A peer that hangs up is everyday life (01 §1, linger 0 of Java clients).
-        Err(error) => debug!(%peer, %error, "connection lost"),
+        Err(OutputError::Socket(error)) => debug!(%peer, %error, "connection lost"),
+        Err(error @ OutputError::Segment { .. }) => {
+            error!(%peer, %error, "closing a connection in the middle of an answer")
+        }
     }
 }
 
-/// Reads what the client still sends, so that closing does not reset the connection under its answers.
-async fn linger(read: &mut ReadHalf<'_>) {
+/// Reads what the client still sends until it closes, falls silent, or the time is over.
+async fn linger(read: &mut ReadHalf<'_>, at_most: Duration) {
     let drain = async {
-        let mut left = LINGER_BYTES;
         let mut scratch = BytesMut::new();
-        while left > 0 {
+        loop {
             scratch.clear();
             scratch.reserve(READ_BYTES);
-            match tokio::io::AsyncReadExt::read_buf(read, &mut scratch).await {
-                Ok(0) | Err(_) => break,
-                Ok(n) => left = left.saturating_sub(n),
+            match tokio::time::timeout(LINGER_QUIET, tokio::io::AsyncReadExt::read_buf(read, &mut scratch)).await {
+                Ok(Ok(0) | Err(_)) | Err(_) => break,
+                Ok(Ok(_)) => {}
             }
         }
     };
-    let _ = tokio::time::timeout(LINGER_TIME, drain).await;
+    let _ = tokio::time::timeout(at_most, drain).await;
 }
 
 /// The reading side of a connection.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
@@ -73,7 +73,8 @@ pub enum StopError {
     Store(#[from] StoreError),
 }
 
-/// A running broker. [`stop`](Self::stop) it: dropping it drops connections, and leaves unflushed what is.
+/// A running broker. [`stop`](Self::stop) it: dropping it only ends accepting and reading, soon after which its
+/// directories are free again; what is unflushed then is left so, and nodes in ZooKeeper are left to the session's end.
 #[derive(Debug)]
 pub struct Broker {
     address: SocketAddr,
@@ -84,6 +85,7 @@ pub struct Broker {
     sync_time: Duration,
     connections: TaskTracker,
     stop: CancellationToken,
+    _stop_when_dropped: DropGuard,
 }
 
 impl Broker {
@@ -154,7 +156,8 @@ impl Broker {
             Registration::start(coordinator, root, topics.desired(), RegistrationOptions::default())
         });
         let sync_time = sync_time(&config.zookeeper);
-        Ok(Self { address, url, store, processor, registration, sync_time, connections, stop })
+        let _stop_when_dropped = stop.clone().drop_guard();
+        Ok(Self { address, url, store, processor, registration, sync_time, connections, stop, _stop_when_dropped })
     }
 
     /// Where it listens.
@@ -191,12 +194,8 @@ impl Broker {
     pub async fn stop(self, hurry: CancellationToken) -> Result<(), StopError> {
         if let Some(registration) = self.registration {
             let was_registered = matches!(*registration.state().borrow(), RegistrationState::Registered);
-            match registration.unregister(UNREGISTER_TIME).await {
-                Unregistered::Complete => {}
-                Unregistered::Incomplete { reason } => {
-                    warn!(reason, "nodes may remain in ZooKeeper until the session ends");
-                }
-            }
+            // What remains is in the log already.
+            let _remains: Unregistered = registration.unregister(UNREGISTER_TIME).await;
             if was_registered {
                 info!(pause = ?self.sync_time, "unregistered; serving on until clients have noticed");
                 let _ = tokio::time::timeout(self.sync_time, hurry.cancelled()).await;

@@ -1,6 +1,7 @@
 //! The way out of a connection: answers queue up here and one writer sends them in that order.
 
 use std::io;
+use std::path::PathBuf;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
@@ -46,6 +47,17 @@ impl Answers {
     }
 }
 
+/// Why the answers of a connection cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OutputError {
+    /// The connection, typically because the client is gone.
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+    /// The disk. The line that announces the bytes may be on its way, so the connection has to end (01 §13.5).
+    #[error("cannot read {} bytes at {position} of the segment {}: {source}; check the disk, and that nothing else changes the file", length, path.display())]
+    Segment { path: PathBuf, position: u64, length: usize, source: io::Error },
+}
+
 /// Where answers are queued. The queue needs no bound of its own: what is in it counts against the connection's limit
 /// of bytes in flight, and reading pauses there.
 pub(super) type AnswerSender = mpsc::UnboundedSender<Answers>;
@@ -55,7 +67,7 @@ pub(super) async fn write_answers(
     socket: &mut (impl AsyncWrite + Unpin),
     mut queue: mpsc::UnboundedReceiver<Answers>,
     activity: &Activity,
-) -> io::Result<()> {
+) -> Result<(), OutputError> {
     let mut pending = BytesMut::new();
     let mut sent_with_pending = Vec::new();
     while let Some(first) = queue.recv().await {
@@ -72,7 +84,7 @@ pub(super) async fn write_answers(
         write_all(socket, &mut pending, activity).await?;
         sent_with_pending.clear();
     }
-    socket.shutdown().await
+    Ok(socket.shutdown().await?)
 }
 
 fn append(pending: &mut BytesMut, bytes: BytesMut) {
@@ -83,20 +95,25 @@ fn append(pending: &mut BytesMut, bytes: BytesMut) {
     }
 }
 
-/// Sends a region behind what is pending. The line that announces it is on its way, so a file that turns out shorter
-/// ends the connection (01 §13.5).
+/// Sends a region behind what is pending.
 async fn write_region(
     socket: &mut (impl AsyncWrite + Unpin),
     pending: &mut BytesMut,
     region: &Region,
     activity: &Activity,
-) -> io::Result<()> {
+) -> Result<(), OutputError> {
     let mut position = 0;
     while position < region.len() {
         let start = pending.len();
         let chunk = (region.len() - position).min(REGION_CHUNK_BYTES);
         pending.resize(start + chunk, 0);
-        region.read_at(pending.get_mut(start..).unwrap_or_default(), position)?;
+        let read = region.read_at(pending.get_mut(start..).unwrap_or_default(), position);
+        read.map_err(|source| OutputError::Segment {
+            path: region.segment().path().to_path_buf(),
+            position: region.position() + position as u64,
+            length: chunk,
+            source,
+        })?;
         position += chunk;
         write_all(socket, pending, activity).await?;
     }

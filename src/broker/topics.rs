@@ -1,16 +1,21 @@
 //! Which topics are served with which settings, and which of them ZooKeeper is to show.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::identity::Identity;
+use super::quiet::Quiet;
 use crate::config::{Admission, ServerConfig, TopicSettings};
 use crate::id::TopicName;
 use crate::store::{self, Store};
 use crate::zk::{DesiredState, TopicRegistration};
+
+/// Shortest time between two log lines about topics that cannot be born.
+const REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 
 /// The topics of a broker: those of its configuration, those found on disk, and those born from a wildcard pattern.
 #[derive(Debug)]
@@ -18,6 +23,7 @@ pub(super) struct Topics {
     config: Arc<ServerConfig>,
     /// Topics without a section of their own that are shown in ZooKeeper: found on disk or born since.
     born: Mutex<HashSet<TopicName>>,
+    refusals: Mutex<Quiet>,
     desired: watch::Sender<Arc<DesiredState>>,
 }
 
@@ -42,7 +48,12 @@ impl Topics {
             topics: configured.chain(found).collect(),
         };
         let born = on_disk.into_iter().filter(|name| config.topics.configured(name.as_str()).is_none()).collect();
-        Self { config, born: Mutex::new(born), desired: watch::Sender::new(Arc::new(desired)) }
+        let refusals = Mutex::new(Quiet::new(REFUSAL_LOG_PERIOD));
+        Self { config, born: Mutex::new(born), refusals, desired: watch::Sender::new(Arc::new(desired)) }
+    }
+
+    fn born(&self) -> MutexGuard<'_, HashSet<TopicName>> {
+        self.born.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the registration is to bring about.
@@ -55,12 +66,14 @@ impl Topics {
         self.config.topics.admission(topic).map(|admission| admission.settings())
     }
 
-    /// Whether realtime statistics are kept of a topic, by its own section or that of the pattern that admits it (03 §12).
+    /// Whether realtime statistics are kept of a topic, by its own section or that of the pattern that admits it
+    /// (03 §12). Never of one that does not exist yet: what clients merely ask for must not take memory.
     pub(super) fn keeps_statistics(&self, topic: &str) -> bool {
         match self.config.topics.admission(topic) {
             Some(Admission::Configured(topic)) => topic.settings.stat,
             Some(Admission::Wildcard { pattern, .. }) => {
-                self.config.topics.configured(pattern.name().as_str()).is_some_and(|topic| topic.settings.stat)
+                let section = self.config.topics.configured(pattern.name().as_str());
+                section.is_some_and(|section| section.settings.stat) && self.born().contains(topic)
             }
             None => false,
         }
@@ -82,12 +95,14 @@ impl Topics {
             return Ok(());
         }
         let limit = self.config.metaq.max_wildcard_topics;
-        let mut born = self.born.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut born = self.born();
         if born.contains(topic) {
             return Ok(());
         }
         if born.len() >= limit {
-            warn!(%topic, limit, "refusing a topic beyond maxWildcardTopics");
+            if let Some(refused) = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count() {
+                warn!(%topic, limit, refused, "refusing a topic beyond maxWildcardTopics");
+            }
             return Err(TooManyTopics { limit });
         }
         info!(%topic, "new topic of a wildcard pattern");

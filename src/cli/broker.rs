@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::logging;
-use super::output::{Format, finish, tell};
+use super::output::{Format, finish, tell, with_causes};
 use super::signals::StopSignals;
 use crate::broker::{Broker, BrokerOptions};
 use crate::config::{ConfigError, ServerConfig};
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &BrokerArguments) -> ExitCode {
     let result = start_and_serve(arguments);
     if let Err(error) = &result {
         // In the log too: it is what an operator reads of a broker that runs in the background.
-        error!("{error:#}");
+        error!("{}", with_causes(error));
         return ExitCode::FAILURE;
     }
     finish(result.map(|()| true), Format::Text)

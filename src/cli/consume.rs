@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::output::{Format, Printer, finish, tell};
 use super::reader::{Delivery, Reader};
 use super::runtime;
-use super::signals::StopSignals;
+use super::signals::stop_requested;
 use super::target::{self, Place, Target, wire};
 use crate::id::{Offset, TopicName};
 
@@ -133,7 +133,8 @@ struct Summary {
 }
 
 async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool> {
-    let mut stop = StopSignals::new()?;
+    let stop = stop_requested()?;
+    tokio::pin!(stop);
     let target = Arc::new(Target::open(&arguments.target, REQUEST_TIMEOUT).await?);
     let (sender, mut deliveries) = mpsc::channel(READ_AHEAD);
     let follow = arguments.follow || arguments.idle_ms.is_some();
@@ -153,12 +154,16 @@ async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool> {
         if arguments.max.is_some_and(|max| received >= max) {
             break "max";
         }
+        // Without followers the readers end by themselves, and what they have read is in the queue by then.
+        if !follow && readers.tasks.is_empty() && deliveries.is_empty() {
+            break "end";
+        }
         if deliveries.is_empty() {
             Printer::new().flush()?;
         }
         tokio::select! {
             biased;
-            _ = stop.next() => break "stopped",
+            () = &mut stop => break "stopped",
             Some(delivery) = deliveries.recv() => {
                 print(arguments, &delivery)?;
                 received += 1;
@@ -173,11 +178,6 @@ async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool> {
             },
             () = idle_since(last, idle) => break "idle",
             _ = partition_check.tick(), if follow => readers.start_new(false).await?,
-            else => break "end",
-        }
-        // Without followers the readers end by themselves, and what they have read is in the queue by then.
-        if !follow && readers.tasks.is_empty() && deliveries.is_empty() {
-            break "end";
         }
     };
     drop(readers);
@@ -186,7 +186,11 @@ async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool> {
     }
     Printer::new().flush()?;
     target.close().await;
-    failed.map_or(Ok(arguments.max.is_none_or(|max| received >= max)), Err)
+    let missing = arguments.max.map_or(0, |max| max.saturating_sub(received));
+    if missing > 0 && failed.is_none() && arguments.output == Format::Text {
+        tell(format_args!("metaq: {missing} messages fewer than --max asks for ({reason})"));
+    }
+    failed.map_or(Ok(missing == 0), Err)
 }
 
 async fn idle_since(last: tokio::time::Instant, idle: Duration) {

@@ -66,15 +66,24 @@ pub(super) fn finish(result: anyhow::Result<bool>, format: Format) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             match format {
-                Format::Text => tell(format_args!("metaq: {error:#}")),
+                Format::Text => tell(format_args!("metaq: {}", with_causes(&error))),
                 Format::Json => {
                     // A line that cannot be printed cannot be reported either.
-                    let _ = Printer::new().json(&serde_json::json!({ "fatal": format!("{error:#}") }));
+                    let _ = Printer::new().json(&serde_json::json!({ "fatal": with_causes(&error) }));
                 }
             }
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error and its causes, without those that an error further up quotes already.
+pub(super) fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match &*text {
+        "" => cause,
+        text if text.contains(&cause) => text.to_owned(),
+        text => format!("{text}: {cause}"),
+    })
 }
 
 /// The reader of our output left, as `head` does; that is its right.

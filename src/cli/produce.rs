@@ -11,14 +11,14 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::output::{Format, Printer, finish, tell};
-use super::signals::StopSignals;
+use super::signals::stop_requested;
 use super::target::{self, Place, Target, wire};
 use super::{runtime, source};
 use crate::client::{BrokerClient, ClientError, PendingPut, Sent};
 use crate::id::TopicName;
 
-/// Messages that may be under way to one partition of a broker that keeps their order.
-const WINDOW: usize = 256;
+/// Pause between two attempts to reach a broker.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Arguments of `metaq produce`.
 #[derive(Debug, clap::Args)]
@@ -37,8 +37,8 @@ pub(super) struct ProduceArguments {
     /// broker given with --server chooses
     #[arg(long, value_name = "PARTITION")]
     partition: Option<String>,
-    /// How many partitions are sent to at the same time
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Messages that may wait for their answer at the same time, as if so many threads sent one after the other
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
     threads: u16,
     /// Longest wait for each answer, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 3000)]
@@ -58,16 +58,17 @@ pub(super) fn run(arguments: ProduceArguments) -> ExitCode {
 
 /// One message on its way.
 struct Sending {
-    number: u64,
+    number: usize,
     place: Arc<Place>,
     /// What waits for the answer, or why it was not sent.
     pending: Result<PendingPut, ClientError>,
-    _window: OwnedSemaphorePermit,
+    /// Its place among those under way, and that in its lane.
+    _places: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
 #[derive(Debug, Serialize)]
 struct Line<'a> {
-    i: u64,
+    i: usize,
     ok: bool,
     broker: Option<i32>,
     partition: Option<i32>,
@@ -85,33 +86,36 @@ struct Summary {
 }
 
 async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
-    let mut stop = StopSignals::new()?;
+    let stop = stop_requested()?;
+    tokio::pin!(stop);
     let target = Target::open(&arguments.target, Duration::from_millis(arguments.timeout_ms)).await?;
     let places = match &arguments.partition {
         Some(partition) => vec![target.place(partition).await?],
         None => target.places_to_write(&arguments.topic).await?,
     };
+    let timeout = Duration::from_millis(arguments.timeout_ms);
     let mut lanes = Vec::with_capacity(places.len());
     for place in places {
         let client = target.client(&place.address).await?;
-        let window = if client.keeps_order().await? { WINDOW } else { 1 };
-        lanes.push(Lane { place: Arc::new(place), client, window: Arc::new(Semaphore::new(window)) });
+        let in_turn = if client.keeps_order().await? { None } else { Some(Arc::new(Semaphore::new(1))) };
+        lanes.push(Lane { place: Arc::new(place), client, in_turn });
     }
 
     let progress = progress(arguments.output, arguments.source.len());
     let started = Instant::now();
-    let (under_way, answers) = mpsc::channel(WINDOW);
+    let window = Arc::new(Semaphore::new(arguments.threads.into()));
+    let (under_way, answers) = mpsc::unbounded_channel();
     let printing = tokio::spawn(report(answers, arguments.output, progress.clone()));
     let topic = wire(&arguments.topic);
     let attribute = arguments.attribute.as_deref();
     let mut messages = arguments.source.messages();
-    let mut next_lane = lanes.iter().cycle();
+    let lane_count = lanes.len();
     let mut number = 0;
     let mut source_error = None;
     loop {
         let message: Bytes = tokio::select! {
             biased;
-            _ = stop.next() => break,
+            () = &mut stop => break,
             message = messages.recv() => match message {
                 Some(Ok(message)) => message,
                 Some(Err(error)) => {
@@ -121,12 +125,16 @@ async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
                 None => break,
             },
         };
-        let Some(lane) = next_lane.next() else { break };
-        let Ok(permit) = Arc::clone(&lane.window).acquire_owned().await else { break };
+        let Some(lane) = lanes.get_mut(number % lane_count) else { break };
+        let Ok(permit) = Arc::clone(&window).acquire_owned().await else { break };
+        let turn = lane.turn().await;
         let index = lane.place.index;
-        let pending = lane.client.start_put(&topic, index, attribute, &message).await;
-        let sending = Sending { number, place: Arc::clone(&lane.place), pending, _window: permit };
-        if under_way.send(sending).await.is_err() {
+        let pending = match lane.connected(&target, timeout).await {
+            Ok(client) => client.start_put(&topic, index, attribute, &message).await,
+            Err(error) => Err(error),
+        };
+        let place = Arc::clone(&lane.place);
+        if under_way.send(Sending { number, place, pending, _places: (permit, turn) }).is_err() {
             break;
         }
         number += 1;
@@ -156,17 +164,38 @@ async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
 struct Lane {
     place: Arc<Place>,
     client: Arc<BrokerClient>,
-    window: Arc<Semaphore>,
+    /// One message at a time where the broker may store pipelined ones in another order.
+    in_turn: Option<Arc<Semaphore>>,
+}
+
+impl Lane {
+    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(self.in_turn.as_ref()?).acquire_owned().await.ok()
+    }
+
+    /// A connection to the broker. A lost one is made anew, for as long as a message may wait for its answer.
+    async fn connected(&mut self, target: &Target, timeout: Duration) -> Result<&BrokerClient, ClientError> {
+        let deadline = Instant::now() + timeout;
+        while self.client.is_lost() {
+            let address = target.address_of(&self.place).await.unwrap_or_else(|_| self.place.address.clone());
+            match target.client(&address).await {
+                Ok(client) => self.client = client,
+                Err(error) if Instant::now() >= deadline => return Err(error),
+                Err(_) => tokio::time::sleep(RECONNECT_PAUSE).await,
+            }
+        }
+        Ok(&self.client)
+    }
 }
 
 /// Awaits the answers in the order of sending and prints them. Returns how many messages were stored and how many not.
 async fn report(
-    mut sendings: mpsc::Receiver<Sending>,
+    mut sendings: mpsc::UnboundedReceiver<Sending>,
     format: Format,
     progress: ProgressBar,
 ) -> anyhow::Result<(u64, u64)> {
     let (mut ok, mut failed) = (0, 0);
-    while let Some(Sending { number, place, pending, _window }) = sendings.recv().await {
+    while let Some(Sending { number, place, pending, _places }) = sendings.recv().await {
         let result = match pending {
             Ok(pending) => pending.wait().await,
             Err(error) => Err(error),
@@ -188,7 +217,7 @@ async fn report(
     Ok((ok, failed))
 }
 
-fn line<'a>(i: u64, place: &Place, result: &'a Result<Sent, String>) -> Line<'a> {
+fn line<'a>(i: usize, place: &Place, result: &'a Result<Sent, String>) -> Line<'a> {
     match result {
         Ok(sent) => Line {
             i,

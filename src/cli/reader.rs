@@ -65,12 +65,18 @@ impl Reader {
                         tell(format_args!("metaq: partition {}: {error}; trying again", self.place.index));
                     }
                     tokio::time::sleep(RETRY_PAUSE).await;
+                    // While ZooKeeper does not know either, the old address is as good as any.
+                    if let Ok(address) = self.target.address_of(&self.place).await {
+                        self.place.address = address;
+                    }
                     continue;
                 }
                 Err(error) => return Err(error).with_context(|| format!("partition {}", self.place.index)),
             };
             complained = false;
             match fetched {
+                // To where it stands: a broker that filters on the JVM does so for ever (01 §8.3).
+                Fetched::Moved(offset) if offset == self.offset => tokio::time::sleep(PAUSE_MAX).await,
                 Fetched::Moved(offset) => self.offset = offset,
                 Fetched::Nothing if !self.follow => return Ok(()),
                 Fetched::Nothing => {
@@ -103,7 +109,7 @@ impl Reader {
         let client = self.target.client(&self.place.address).await?;
         let result = client.get(&self.topic, &self.group, self.place.index, self.offset, max_size).await;
         if result.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown) {
-            self.target.give_up(&client).await;
+            self.target.give_up(&client);
         }
         result
     }
@@ -131,7 +137,8 @@ impl Reader {
     fn too_large(&self, got: usize) -> anyhow::Error {
         let (partition, offset) = (self.place.index, self.offset);
         anyhow!(
-            "partition {partition}: the message at offset {offset} is larger than the {got} bytes that the broker sends at a time: raise its maxTransferSize"
+            "partition {partition}: the {got} bytes that the broker sends from offset {offset} on hold no whole message: \
+             either no message begins there, or it is larger and the broker's maxTransferSize must be raised"
         )
     }
 }

@@ -1,8 +1,31 @@
 //! TERM and INT.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// How long a command may take to end after the first signal: its output may be blocked by a reader that does not read.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A future that ends with the first signal. If the command has not ended some time after it, or at the second signal,
+/// the process ends where it stands.
+///
+/// # Errors
+/// When signals cannot be handled.
+pub(super) fn stop_requested() -> io::Result<impl Future<Output = ()>> {
+    let mut signals = StopSignals::new()?;
+    let stop = CancellationToken::new();
+    let requested = stop.clone();
+    tokio::spawn(async move {
+        signals.next().await;
+        requested.cancel();
+        let _ = tokio::time::timeout(PATIENCE, signals.next()).await;
+        std::process::exit(1);
+    });
+    Ok(async move { stop.cancelled_owned().await })
+}
 
 /// The signals that ask a process to end.
 #[derive(Debug)]

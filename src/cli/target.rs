@@ -1,12 +1,12 @@
 //! Which brokers a command talks to: one given by its address, or those that ZooKeeper knows.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bytestring::ByteString;
-use tokio::sync::Mutex;
+use tokio::sync::OnceCell;
 
 use crate::client::{BrokerClient, ClientError, ConnectionOptions};
 use crate::id::{BrokerId, BrokerUrl, Partition, PartitionIndex, TopicName};
@@ -50,8 +50,11 @@ impl Place {
 pub(super) struct Target {
     directory: Directory,
     options: ConnectionOptions,
-    connections: Mutex<HashMap<String, Arc<BrokerClient>>>,
+    connections: Mutex<HashMap<String, Slot>>,
 }
+
+/// The connection to one broker, made by whoever needs it first while others wait for that broker only.
+type Slot = Arc<OnceCell<Arc<BrokerClient>>>;
 
 #[derive(Debug)]
 enum Directory {
@@ -103,7 +106,10 @@ impl Target {
     /// One partition, given as `BROKER-NUMBER` or, with a broker's address, as its number alone.
     pub(super) async fn place(&self, text: &str) -> anyhow::Result<Place> {
         let number = |text: &str| text.parse().with_context(|| format!("'{text}' is not a partition number"));
-        match (&self.directory, text.trim().split_once('-')) {
+        let text = text.trim();
+        // A leading dash is a sign, not the end of a broker's number.
+        let split = text.get(1..).and_then(|rest| rest.find('-')).and_then(|dash| text.split_at_checked(dash + 1));
+        match (&self.directory, split.map(|(broker, index)| (broker, index.trim_start_matches('-')))) {
             (Directory::Server(address), parts) => {
                 let index = number(parts.map_or(text, |(_, index)| index))?;
                 Ok(Place { broker: None, index, address: address.clone() })
@@ -121,23 +127,39 @@ impl Target {
         }
     }
 
-    /// A connection to a broker, made anew if the last one was given up.
+    /// A connection to a broker, made anew if the last one has ended or was given up.
     pub(super) async fn client(&self, address: &str) -> Result<Arc<BrokerClient>, ClientError> {
-        let mut connections = self.connections.lock().await;
-        if let Some(client) = connections.get(address) {
-            return Ok(Arc::clone(client));
-        }
-        let client = Arc::new(BrokerClient::connect(address, self.options).await?);
-        connections.insert(address.to_owned(), Arc::clone(&client));
-        Ok(client)
+        let slot = {
+            let mut connections = self.lock();
+            let slot = connections.entry(address.to_owned()).or_default();
+            if slot.get().is_some_and(|client| client.is_lost()) {
+                *slot = Slot::default();
+            }
+            Arc::clone(slot)
+        };
+        let connect = || async { BrokerClient::connect(address, self.options).await.map(Arc::new) };
+        slot.get_or_try_init(connect).await.cloned()
     }
 
     /// Gives a connection up after an error; the next [`client`](Self::client) connects anew.
-    pub(super) async fn give_up(&self, client: &Arc<BrokerClient>) {
-        let mut connections = self.connections.lock().await;
-        if connections.get(client.address()).is_some_and(|present| Arc::ptr_eq(present, client)) {
+    pub(super) fn give_up(&self, client: &Arc<BrokerClient>) {
+        let mut connections = self.lock();
+        let present = connections.get(client.address()).and_then(|slot| slot.get());
+        if present.is_some_and(|present| Arc::ptr_eq(present, client)) {
             connections.remove(client.address());
         }
+    }
+
+    /// Where the partition is served now; its broker may have come back under another address.
+    pub(super) async fn address_of(&self, place: &Place) -> anyhow::Result<String> {
+        match (&self.directory, place.broker) {
+            (Directory::ZooKeeper { cluster, .. }, Some(broker)) => Ok(cluster.master_url(broker).await?.authority()),
+            _ => Ok(place.address.clone()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the ZooKeeper session, if there is one.
@@ -174,7 +196,7 @@ async fn zookeeper(connect: &str, arguments: &TargetArguments) -> anyhow::Result
 }
 
 /// `HOST:PORT`, also out of a `meta://` address.
-fn server_address(text: &str) -> anyhow::Result<String> {
+pub(super) fn server_address(text: &str) -> anyhow::Result<String> {
     let url = if text.starts_with("meta://") { text.to_owned() } else { format!("meta://{text}") };
     let url: BrokerUrl = url.parse().with_context(|| format!("--server {text}: give HOST:PORT"))?;
     Ok(url.authority())

@@ -62,6 +62,11 @@ impl BrokerClient {
         self.connection.address()
     }
 
+    /// Whether the connection has ended.
+    pub fn is_lost(&self) -> bool {
+        self.connection.is_lost()
+    }
+
     /// Puts one message and waits for the answer.
     ///
     /// # Errors

@@ -85,6 +85,11 @@ impl Connection {
         &self.address
     }
 
+    /// Whether the connection has ended; requests can only fail then.
+    pub fn is_lost(&self) -> bool {
+        self.pending.end().is_some()
+    }
+
     /// An opaque that no request of this connection carries.
     pub fn next_opaque(&self) -> Opaque {
         self.opaques.next()
@@ -105,8 +110,10 @@ impl Connection {
     /// calls return. The time-out of the answer begins here.
     ///
     /// # Errors
-    /// [`ClientError::Lost`] when the connection is gone, [`ClientError::Timeout`] when the broker does not read on.
+    /// [`ClientError::Unsendable`] when a name in it does not fit the protocol's line, [`ClientError::Lost`] when the
+    /// connection is gone, [`ClientError::Timeout`] when the broker does not read on.
     pub async fn send(&self, request: &Request) -> Result<PendingAnswer, ClientError> {
+        request.check()?;
         let deadline = Instant::now() + self.options.request_timeout;
         let opaque = request.opaque();
         let receiver = self.pending.register(opaque).map_err(|end| self.lost(&end))?;
@@ -128,6 +135,12 @@ impl Connection {
 
     fn lost(&self, end: &End) -> ClientError {
         ClientError::Lost { address: self.address.to_string(), reason: end.to_string() }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.pending.finish(End::Dropped);
     }
 }
 
@@ -310,6 +323,27 @@ mod tests {
         let request = Request::Version(connection.next_opaque());
         let error = connection.request(&request).await.unwrap_err().to_string();
         assert!(error.contains("unknown command 'HTTP/1.1'"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_connection_ends_its_requests_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let connection = Connection::connect(&address, options()).await.unwrap();
+        let pending = connection.send(&Request::Version(connection.next_opaque())).await.unwrap();
+        drop(connection);
+        assert!(matches!(pending.wait().await, Err(ClientError::Lost { .. })));
+    }
+
+    #[tokio::test]
+    async fn names_that_would_break_the_line_are_not_sent() {
+        let address = peer(1, b"").await;
+        let connection = Connection::connect(&address, options()).await.unwrap();
+        for item in ["two words", "line\r\nquit", " "] {
+            let stats = crate::protocol::Stats { item: item.into(), opaque: connection.next_opaque() };
+            let error = connection.request(&Request::Stats(stats)).await.unwrap_err();
+            assert!(matches!(error, ClientError::Unsendable(_)), "{item:?}: {error}");
+        }
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::protocol::{DecodeError, Status};
+use crate::protocol::{DecodeError, Status, Unsendable};
 
 /// A request that brought no usable answer.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +16,9 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
+    /// The request cannot be put into the protocol's line; nothing was sent.
+    #[error(transparent)]
+    Unsendable(#[from] Unsendable),
     /// The connection was lost while the request was under way.
     #[error("the connection to {address} was lost: {reason}")]
     Lost {
@@ -63,7 +66,9 @@ impl ClientError {
     /// Whether the broker may have carried out the request.
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::Connect { .. } | Self::Refused { .. } => Outcome::NotDone,
+            // A put that is answered with 500 because a sync failed may be on disk all the same (02 §16).
+            Self::Refused { status, .. } if *status == Status::ERROR => Outcome::Unknown,
+            Self::Connect { .. } | Self::Unsendable(_) | Self::Refused { .. } => Outcome::NotDone,
             Self::Lost { .. } | Self::Timeout { .. } | Self::Unexpected { .. } => Outcome::Unknown,
         }
     }
@@ -74,6 +79,8 @@ impl ClientError {
 pub(super) enum End {
     #[error("the broker closed it")]
     Closed,
+    #[error("this client closed it")]
+    Dropped,
     #[error("{0}")]
     Io(String),
     #[error("the broker sent something that is no answer: {0}")]

@@ -1,4 +1,4 @@
-//! The section `[metaq]`: what only this broker knows; the Java broker ignores the section (D10, D12).
+//! The section `[metaq]`: what only this broker knows; the Java broker ignores the section.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -89,7 +89,7 @@ pub struct Topics {
 impl Topics {
     /// Whether and why a topic is served; `None` is for a put "The server do not accept topic".
     ///
-    /// Allocates nothing. A name that no topic can have (D12) is not served, whatever a pattern says.
+    /// Allocates nothing. A name that no topic can have is not served, whatever a pattern says.
     pub fn admission(&self, name: &str) -> Option<Admission<'_>> {
         if let Some(topic) = self.configured(name) {
             return Some(Admission::Configured(topic));

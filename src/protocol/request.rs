@@ -152,6 +152,24 @@ impl Request {
         }
     }
 
+    /// Whether every text of the request fits its place in the line: there is no escaping in it (01 §2.8).
+    ///
+    /// # Errors
+    /// A text with a blank or an end of line, or an empty one where there must be one.
+    pub fn check(&self) -> Result<(), Unsendable> {
+        match self {
+            Self::Get(Get { topic, group, .. }) | Self::Offset(OffsetQuery { topic, group, .. }) => {
+                check_token("topic", topic)?;
+                check_token("group", group)
+            }
+            Self::Put(Put { topic, .. }) | Self::Sync(Sync { topic, .. }) => check_token("topic", topic),
+            Self::Stats(stats) if stats.item.is_empty() => Ok(()),
+            Self::Stats(stats) => check_token("item", &stats.item),
+            Self::Transaction(transaction) => transaction.check(),
+            Self::Version(_) | Self::Quit => Ok(()),
+        }
+    }
+
     /// Appends the frame to a buffer, as the reference's current client would write it.
     pub fn encode(&self, out: &mut BytesMut) {
         match self {
@@ -309,6 +327,19 @@ impl Stats {
         let item = tokens.text();
         Ok(Self { item, opaque: opaque_or_absent(&mut tokens, 3)? })
     }
+}
+
+/// A text that has no place in a command line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the {field} {text:?} cannot be sent: it must be neither empty nor contain a blank or an end of line")]
+pub struct Unsendable {
+    field: &'static str,
+    text: String,
+}
+
+pub(super) fn check_token(field: &'static str, text: &str) -> Result<(), Unsendable> {
+    let breaks_the_line = text.is_empty() || text.contains(' ') || text.contains("\r\n") || text.ends_with('\r');
+    if breaks_the_line { Err(Unsendable { field, text: text.to_owned() }) } else { Ok(()) }
 }
 
 /// The opaque where the line has at least `count` tokens, else the one that stands for its absence.

@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use bytestring::ByteString;
 
 use super::error::excerpt;
+use super::request::{Unsendable, check_token};
 use super::tokens::{Tokens, number};
 use super::{DecodeError, Opaque};
 
@@ -137,6 +138,12 @@ impl Transaction {
         };
         let opaque = Opaque::new(tokens.number("opaque")?);
         Ok(Self { key, session, kind, timeout_s, qualifier, opaque })
+    }
+
+    pub(super) fn check(&self) -> Result<(), Unsendable> {
+        check_token("transaction key", self.key.as_str())?;
+        check_token("session", &self.session)?;
+        self.qualifier.as_deref().map_or(Ok(()), |qualifier| check_token("qualifier", qualifier))
     }
 
     pub(super) fn encode(&self, out: &mut BytesMut) {

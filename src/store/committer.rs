@@ -3,6 +3,8 @@
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use tracing::error;
+
 use super::append::AppendGroup;
 use super::error::AppendError;
 use super::guard::lock;
@@ -87,6 +89,11 @@ struct End<'a>(&'a Committer);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            error!(
+                "the committer has ended by a fault of its own: restart the broker; until then every put is refused"
+            );
+        }
         let mut state = lock(&self.0.0.state);
         state.closed = true;
         let waiting = mem::take(&mut state.waiting);

@@ -1,4 +1,4 @@
-//! `<dataLogPath>/transactions/ids`: up to which millisecond message ids may have been given out (D7).
+//! `<dataLogPath>/transactions/ids`: up to which millisecond message ids may have been given out.
 //!
 //! Two slots are written in turn, in place: a torn write damages one and leaves the other. Big-endian: magic `MQID`,
 //! version (4 bytes), sequence (8), reserved milliseconds since the epoch of ids (8), CRC-32 of all that (4).

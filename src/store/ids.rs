@@ -1,4 +1,4 @@
-//! Message ids (02 §15, D7): `(wall clock ms − 1303895660503) << 22 | broker << 12 | sequence`.
+//! Message ids (02 §15): `(wall clock ms − 1303895660503) << 22 | broker << 12 | sequence`.
 //!
 //! They ascend whatever the clock does. More than 4 096 in a millisecond, or a clock that steps back, borrow from the
 //! milliseconds to come.

@@ -37,7 +37,7 @@ pub struct PartitionLog {
     dir: PathBuf,
     pub(super) shared: Arc<Shared>,
     pub(super) segments: ArcSwap<SegmentList>,
-    /// End of what a crash cannot take back (D3); readers see nothing beyond.
+    /// End of what a crash cannot take back; readers see nothing beyond.
     pub(super) visible: AtomicU64,
     /// End of what was written.
     pub(super) written: AtomicU64,
@@ -124,7 +124,7 @@ impl PartitionLog {
         offset(self.min_position(&self.segments.load()))
     }
 
-    /// The visible mark: end of what a crash cannot take back (02 §5, D3).
+    /// The visible mark: end of what a crash cannot take back (02 §5).
     pub fn max_offset(&self) -> Offset {
         offset(self.visible.load(Ordering::Acquire))
     }

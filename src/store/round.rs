@@ -110,7 +110,7 @@ impl Round {
         self.results.clear();
     }
 
-    /// Groups the puts by partition, keeping their order (D2).
+    /// Groups the puts by partition, keeping their order.
     fn sort_into_batches(&mut self) -> Vec<Batch> {
         let mut batches: Vec<Batch> = Vec::new();
         self.known.clear();

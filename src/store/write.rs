@@ -1,4 +1,4 @@
-//! Appending to a partition: writing, rolling, and undoing what failed (02 §6–8, §16, D6).
+//! Appending to a partition: writing, rolling, and undoing what failed (02 §6–8, §16).
 
 use std::io;
 use std::path::Path;

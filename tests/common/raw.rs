@@ -6,15 +6,26 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use metaq::protocol::{Command, Decoder, Limits, Response, Status};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 /// Longest wait for an answer.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// One connection.
-pub struct Raw {
-    stream: TcpStream,
+/// The sending side of a connection.
+pub struct Writer(OwnedWriteHalf);
+
+impl Writer {
+    /// Sends; false when the broker takes no more.
+    pub async fn send(&mut self, bytes: &[u8]) -> bool {
+        self.0.write_all(bytes).await.is_ok()
+    }
+}
+
+/// One connection, or the receiving side of one.
+pub struct Raw<S = TcpStream> {
+    stream: S,
     decoder: Decoder,
     buffer: BytesMut,
 }
@@ -30,32 +41,15 @@ impl Raw {
         self.stream.write_all(bytes.as_ref()).await.unwrap();
     }
 
+    /// The two directions, to be used side by side.
+    pub fn into_halves(self) -> (Raw<OwnedReadHalf>, Writer) {
+        let (read, write) = self.stream.into_split();
+        (Raw { stream: read, decoder: self.decoder, buffer: self.buffer }, Writer(write))
+    }
+
     /// Ends the sending side.
     pub async fn half_close(&mut self) {
         self.stream.shutdown().await.unwrap();
-    }
-
-    /// The next answer; `None` when the broker has closed the connection.
-    pub async fn answer(&mut self) -> Option<Response> {
-        tokio::time::timeout(DEADLINE, self.next()).await.expect("no answer and no end")
-    }
-
-    async fn next(&mut self) -> Option<Response> {
-        loop {
-            match self.decoder.decode(&mut self.buffer).expect("an answer") {
-                Some(Command::Response(response)) => return Some(response),
-                Some(Command::Request(request)) => panic!("the broker asked: {request:?}"),
-                None => {}
-            }
-            match self.stream.read_buf(&mut self.buffer).await {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
-                Err(error) => panic!("{error}"),
-            }
-        }
-        assert!(self.buffer.is_empty(), "cut in the middle of an answer: {:?}", self.buffer);
-        None
     }
 
     /// Sends a command and gives its answer as it stands on the wire.
@@ -80,6 +74,31 @@ impl Raw {
             Response::Value(value) => Some(value.data),
             Response::Result(_) => None,
         }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Raw<S> {
+    /// The next answer; `None` when the broker has closed the connection.
+    pub async fn answer(&mut self) -> Option<Response> {
+        tokio::time::timeout(DEADLINE, self.next()).await.expect("no answer and no end")
+    }
+
+    async fn next(&mut self) -> Option<Response> {
+        loop {
+            match self.decoder.decode(&mut self.buffer).expect("an answer") {
+                Some(Command::Response(response)) => return Some(response),
+                Some(Command::Request(request)) => panic!("the broker asked: {request:?}"),
+                None => {}
+            }
+            match self.stream.read_buf(&mut self.buffer).await {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(self.buffer.is_empty(), "cut in the middle of an answer: {:?}", self.buffer);
+        None
     }
 
     /// Asserts that the broker closes the connection without a further answer.

@@ -23,6 +23,9 @@ impl Processor {
                 answers.push_region(region);
             }
             Err(refusal) => {
+                if refusal.status() == Status::MOVED {
+                    self.count_offset_query(&get.topic, statistics);
+                }
                 if matches!(refusal.status(), Status::NOT_FOUND | Status::MOVED) {
                     self.counters.missed_gets.add_one();
                     if statistics {
@@ -55,11 +58,16 @@ impl Processor {
         }
     }
 
-    pub(super) fn nearest_offset(&self, query: &OffsetQuery, out: &mut BytesMut) {
+    /// A get that is moved counts as well (02 §11): it tells an offset.
+    fn count_offset_query(&self, topic: &str, statistics: bool) {
         self.counters.offset_queries.add_one();
-        if self.topics.keeps_statistics(&query.topic) {
-            self.realtime.add(Kind::Offset, &query.topic, 1);
+        if statistics {
+            self.realtime.add(Kind::Offset, topic, 1);
         }
+    }
+
+    pub(super) fn nearest_offset(&self, query: &OffsetQuery, out: &mut BytesMut) {
+        self.count_offset_query(&query.topic, self.topics.keeps_statistics(&query.topic));
         match self.store.get(&query.topic, query.partition) {
             Some(log) => {
                 let nearest = log.nearest_offset(query.offset).to_string();

@@ -6,15 +6,16 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
 use super::batch::Batch;
 use super::counters::Counters;
 use super::identity::{Identity, VERSION};
+use super::quiet::Quiet;
 use super::realtime::Realtime;
 use super::refusal::Refusal;
 use super::topics::Topics;
@@ -26,6 +27,9 @@ use crate::store::Store;
 /// batch goes when nothing else waits.
 const COMMITTER_BYTES: u32 = 16 << 20;
 
+/// Shortest time between two log lines about partitions that cannot be made.
+const FAILURE_LOG_PERIOD: Duration = Duration::from_secs(10);
+
 /// What commands work on. Shared by all connections.
 #[derive(Debug)]
 pub(super) struct Processor {
@@ -36,6 +40,7 @@ pub(super) struct Processor {
     counters: Arc<Counters>,
     realtime: Realtime,
     committer_room: Arc<Semaphore>,
+    partition_failures: Mutex<Quiet>,
     started: Instant,
     stopping: AtomicBool,
 }
@@ -50,6 +55,7 @@ impl Processor {
             counters: Arc::default(),
             realtime: Realtime::new(),
             committer_room: Arc::new(Semaphore::new(COMMITTER_BYTES as usize)),
+            partition_failures: Mutex::new(Quiet::new(FAILURE_LOG_PERIOD)),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
         }

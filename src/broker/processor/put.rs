@@ -1,6 +1,6 @@
 //! `put` (01 §8.2).
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use bytes::BytesMut;
 use tokio::sync::OwnedSemaphorePermit;
@@ -23,12 +23,13 @@ impl Processor {
     /// Accepts a put into the batch, or refuses it.
     pub(super) fn put(&self, put: Put, batch: &mut Batch) {
         self.counters.puts.add_one();
-        let statistics = self.topics.keeps_statistics(&put.topic);
-        if statistics {
+        let accepted = self.accept(&put);
+        // Asked afterwards: the put may be the one that the topic is born with.
+        if self.topics.keeps_statistics(&put.topic) {
             self.realtime.add(Kind::Put, &put.topic, 1);
             self.realtime.add(Kind::MessageSize, &put.topic, put.body.len() as u64);
         }
-        match self.accept(&put) {
+        match accepted {
             Ok((partition, checksum)) => {
                 batch.puts.push(Append { partition, flag: put.flag, checksum, body: put.body }, put.opaque);
             }
@@ -97,7 +98,9 @@ impl Processor {
         let name = TopicName::new(topic).map_err(|error| error.to_string())?;
         self.topics.announce(&name).map_err(|error| error.to_string())?;
         self.store.get_or_create(&name, partition, &store_settings(settings)).map_err(|error| {
-            error!(topic, %partition, %error, "cannot make a partition");
+            if let Some(failures) = self.partition_failures.lock().unwrap_or_else(PoisonError::into_inner).count() {
+                error!(topic, %partition, %error, failures, "cannot make a partition");
+            }
             error.to_string()
         })
     }

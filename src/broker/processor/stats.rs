@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -10,6 +12,7 @@ use super::Processor;
 use crate::broker::identity::VERSION;
 use crate::broker::realtime::Kind;
 use crate::broker::refusal::Refusal;
+use crate::config::MAX_FILE_BYTES;
 use crate::id::TopicName;
 use crate::protocol::{Response, Stats, Status};
 use crate::store::PartitionLog;
@@ -161,9 +164,15 @@ impl Processor {
         let Some(path) = &self.config.path else {
             return Err(Refusal::Stats("Config file not found:the configuration was not read from a file".to_owned()));
         };
-        match std::fs::read(path) {
+        let read = || {
+            let mut bytes = Vec::new();
+            // No more than a configuration can have; whatever else the path may lead to by now.
+            File::open(path)?.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+            Ok::<_, io::Error>(bytes)
+        };
+        match read() {
             Ok(bytes) => Ok(bytes.into()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(Refusal::Stats(format!("Config file not found:{}", path.display())))
             }
             Err(error) => Err(Refusal::Stats(format!("Read config file error:{error}"))),

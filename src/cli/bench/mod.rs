@@ -11,7 +11,8 @@ use clap::Subcommand;
 
 use self::load::{Load, Work};
 use super::output::{Format, Printer, finish};
-use crate::id::{BrokerUrl, TopicName};
+use super::target::server_address;
+use crate::id::TopicName;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -86,9 +87,7 @@ pub(super) fn run(command: &Command) -> ExitCode {
 }
 
 fn measure(common: &Common, work: Work, time: Option<Duration>) -> anyhow::Result<bool> {
-    let url =
-        if common.server.starts_with("meta://") { common.server.clone() } else { format!("meta://{}", common.server) };
-    let address = url.parse::<BrokerUrl>()?.authority();
+    let address = server_address(&common.server)?;
     let load = Load { address, topic: common.topic.clone(), partitions: common.partitions.get(), work, time };
     let report = load.run(common.connections.get())?;
     match common.output {
