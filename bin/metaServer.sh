@@ -129,6 +129,8 @@ find_broker() {
       config) config_used=$value ;;
     esac
   done <"$state_file"
+  case $started in '' | *[!0-9]*) started=$(date +%s) ;; esac
+  case $log_start in '' | *[!0-9]*) log_start=0 ;; esac
   alive && ours
 }
 

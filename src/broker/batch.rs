@@ -7,8 +7,12 @@ use crate::store::Append;
 /// What a command counts beyond its body: its bookkeeping and a typical answer.
 const COMMAND_BYTES: usize = 512;
 
-/// A batch is handed over when it has come to this size, so that a flood of small commands is answered in portions.
-const BATCH_BYTES: usize = 1 << 20;
+/// A batch is handed over when it has come to this size, so that a flood of small commands is answered in portions and
+/// other connections have their turn in between.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// What gathering statistics counts towards the size of a batch: it takes far longer than another command.
+const STATISTICS_BYTES: usize = 16 << 10;
 
 /// Answers that are ready, and puts that wait for the disk.
 #[derive(Debug, Default)]
@@ -16,6 +20,7 @@ pub(super) struct Batch {
     pub(super) answers: Answers,
     pub(super) puts: Puts,
     commands: usize,
+    extra: usize,
 }
 
 /// Accepted puts in the order of arrival.
@@ -33,9 +38,14 @@ impl Batch {
         self.commands += 1;
     }
 
+    /// Counts a command that gathers statistics as the work it is.
+    pub(super) fn count_statistics(&mut self) {
+        self.extra += STATISTICS_BYTES;
+    }
+
     /// Whether it should be handed over before the next command.
     pub(super) fn is_full(&self) -> bool {
-        self.answers.buffered() + self.puts.body_bytes + self.commands * COMMAND_BYTES >= BATCH_BYTES
+        self.answers.buffered() + self.puts.body_bytes + self.commands * COMMAND_BYTES + self.extra >= BATCH_BYTES
     }
 
     /// What the commands with a ready answer count against the connection's limit.

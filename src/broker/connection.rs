@@ -1,5 +1,6 @@
 //! One client: commands in, answers out, each direction at its own pace (01 §1, §13).
 
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::outbound::{AnswerSender, OutputError, write_answers};
 use super::processor::Processor;
 use crate::protocol::{Command, DecodeError, Decoder, Limits, Request};
 
-/// Free space that is made before each read from the socket.
+/// Bytes that are read from a socket at a time.
 const READ_BYTES: usize = 64 << 10;
 
 /// After the last answer a connection is read, and what comes thrown away, until the client closes it: closing over
@@ -164,6 +165,8 @@ impl Input<'_> {
             }
             if batch.is_full() {
                 self.submit(std::mem::take(&mut batch), answers).await;
+                // A flood is worked off without waiting for anything: let the others have their turn.
+                tokio::task::yield_now().await;
             }
         };
         self.submit(batch, answers).await;
@@ -192,15 +195,32 @@ impl Input<'_> {
     }
 }
 
-/// Reads what is there. The buffer gets its space only once there is something, so that silent connections cost little.
+thread_local! {
+    /// Where a read lands before its size is known.
+    static LANDING: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
+}
+
+/// Reads what is there. It lands in a place that is shared by all connections of a thread, and takes memory of its own
+/// only in the size it has: a small command that waits long does not hold on to the space of a large read, and silent
+/// connections cost next to nothing. The rest of a large body goes straight into its place.
 async fn fill(read: &mut ReadHalf<'_>, decoder: &Decoder, buffer: &mut BytesMut) -> io::Result<usize> {
     if buffer.is_empty() {
         *buffer = BytesMut::new();
     }
     loop {
         read.readable().await?;
-        buffer.reserve(decoder.missing(buffer).clamp(READ_BYTES, READ_BYTES * 16));
-        match read.try_read_buf(buffer) {
+        let missing = decoder.missing(buffer);
+        let result = if missing > READ_BYTES {
+            buffer.reserve(missing.min(READ_BYTES * 16));
+            read.try_read_buf(buffer)
+        } else {
+            LANDING.with_borrow_mut(|landing| {
+                let n = read.try_read(landing)?;
+                buffer.extend_from_slice(landing.get(..n).unwrap_or_default());
+                Ok(n)
+            })
+        };
+        match result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             result => return result,
         }

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -33,6 +34,12 @@ const UNREGISTER_TIME: Duration = Duration::from_secs(5);
 
 /// Longest time that a stop waits for clients to take their last answers.
 const FAREWELL_TIME: Duration = Duration::from_secs(5);
+
+/// Descriptors that are kept for new segments and everything else but connections.
+const DESCRIPTORS_KEPT: u64 = 256;
+
+/// Connections that are accepted however few descriptors there are.
+const MIN_CONNECTIONS: usize = 16;
 
 /// How to run, beyond the configuration file.
 #[derive(Debug, Clone, Copy, Default)]
@@ -142,7 +149,7 @@ impl Broker {
         let acceptor = Acceptor {
             processor: Arc::clone(&processor),
             limits: connection_limits(&config),
-            max_connections: config.metaq.max_connections,
+            max_connections: max_connections(&config, &store),
             connections: connections.clone(),
             stop: stop.clone(),
         };
@@ -250,6 +257,26 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
         // It is never cancelled, so it can only have panicked, and then so must its caller.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
+}
+
+/// As many connections as configured, or as the process has descriptors for beside its segments: the store must not run
+/// out of them because clients do not.
+fn max_connections(config: &ServerConfig, store: &Store) -> usize {
+    let configured = config.metaq.max_connections;
+    let Some(descriptors) = getrlimit(Resource::Nofile).current else { return configured };
+    let segments: usize = store.partitions().iter().map(|partition| partition.segments().len()).sum();
+    let taken = DESCRIPTORS_KEPT + segments as u64;
+    let room = usize::try_from(descriptors.saturating_sub(taken)).unwrap_or(usize::MAX).max(MIN_CONNECTIONS);
+    if room < configured {
+        warn!(
+            configured,
+            room,
+            descriptors,
+            segments,
+            "fewer connections than maxConnections: raise the limit of open files (ulimit -n, LimitNOFILE)"
+        );
+    }
+    configured.min(room)
 }
 
 fn bind_address(config: &ServerConfig, options: BrokerOptions) -> IpAddr {

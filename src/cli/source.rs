@@ -1,16 +1,19 @@
 //! Where the messages of `metaq produce` come from.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
 /// Messages that are read ahead of the network.
 const READ_AHEAD: usize = 256;
+
+/// Largest message that is read; brokers refuse larger ones unless they are told otherwise (`maxBodyBytes`).
+const MAX_MESSAGE_BYTES: u64 = 64 << 20;
 
 /// What to send.
 #[derive(Debug, clap::Args)]
@@ -66,8 +69,12 @@ impl SourceArguments {
         for file in &self.files {
             let context = || file.display().to_string();
             if self.whole {
-                let content = if is_stdin(file) { read_stdin() } else { std::fs::read(file) };
-                emit(content.with_context(context)?.into());
+                let content = if is_stdin(file) {
+                    whole(io::stdin().lock())
+                } else {
+                    File::open(file).map_err(Into::into).and_then(whole)
+                };
+                emit(content.with_context(context)?);
             } else if is_stdin(file) {
                 lines(io::stdin().lock(), emit).with_context(context)?;
             } else {
@@ -90,17 +97,25 @@ fn is_stdin(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-fn read_stdin() -> io::Result<Vec<u8>> {
+fn whole(input: impl Read) -> anyhow::Result<Bytes> {
     let mut content = Vec::new();
-    io::Read::read_to_end(&mut io::stdin().lock(), &mut content)?;
-    Ok(content)
+    input.take(MAX_MESSAGE_BYTES + 1).read_to_end(&mut content)?;
+    check_size(&content)?;
+    Ok(content.into())
+}
+
+fn check_size(message: &[u8]) -> anyhow::Result<()> {
+    if message.len() as u64 > MAX_MESSAGE_BYTES {
+        bail!("a message has more than {MAX_MESSAGE_BYTES} bytes; is it meant to be one message?");
+    }
+    Ok(())
 }
 
 /// Lines without their end, be it LF or CRLF.
 fn lines(mut input: impl BufRead, emit: &mut impl FnMut(Bytes) -> bool) -> anyhow::Result<()> {
     loop {
         let mut line = Vec::new();
-        if input.read_until(b'\n', &mut line)? == 0 {
+        if input.by_ref().take(MAX_MESSAGE_BYTES + 2).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
         if line.last() == Some(&b'\n') {
@@ -109,6 +124,7 @@ fn lines(mut input: impl BufRead, emit: &mut impl FnMut(Bytes) -> bool) -> anyho
                 line.pop();
             }
         }
+        check_size(&line)?;
         if !emit(line.into()) {
             return Ok(());
         }

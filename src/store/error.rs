@@ -60,7 +60,12 @@ pub enum StoreError {
     #[error("the segment file {} ends beyond the largest offset, 2^63-1: its name must be wrong", .0.display())]
     SegmentTooFar(PathBuf),
     /// Two neighbours that overlap, leave a gap or begin at the same offset (02 §10).
-    #[error("The following segments don't validate: {}, {}", first.display(), second.display())]
+    #[error(
+        "The following segments don't validate: {}, {} (the second must begin where the first ends): bring back what is \
+         missing between them or the full length of the first, or move the second and all behind it away",
+        first.display(),
+        second.display()
+    )]
     Discontinuous {
         /// The earlier one.
         first: PathBuf,

@@ -132,6 +132,13 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
+/// Whether an error says that the process or the system has run out of descriptors or memory: nothing happened to the
+/// disk, and the same may succeed later.
+pub(super) fn is_out_of_resources(error: &io::Error) -> bool {
+    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
+    is(Errno::MFILE) || is(Errno::NFILE) || is(Errno::NOMEM)
+}
+
 /// Whether an error says that the device failed.
 pub(super) fn is_device_error(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::IO.raw_os_error())

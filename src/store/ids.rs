@@ -19,6 +19,10 @@ const TIME_SHIFT: u32 = 22;
 const BROKER_SHIFT: u32 = 12;
 const MAX_SEQUENCE: u64 = (1 << BROKER_SHIFT) - 1;
 
+/// How far ids may run ahead of the clock without a warning. Each kill puts them ahead by what was reserved, so a few in a
+/// row are no reason to look at the clock.
+const AHEAD_WARNING_MS: u64 = 10 * 60 * 1000;
+
 /// The state file is written this far ahead of the ids given out, hence at most once in half this time.
 const RESERVE_MS: u64 = 10_000;
 
@@ -93,10 +97,10 @@ impl IdGenerator {
             file: Mutex::new(FileState { file, written_ms: 0, failure: None }),
         };
         let now = generator.now_ms();
-        if floor > now + RESERVE_MS {
+        if floor > now + AHEAD_WARNING_MS {
             warn!(
                 ahead_ms = floor - now,
-                "the clock is behind the message ids given out before: new ids go on from those"
+                "the message ids given out before run ahead of the clock, new ones go on from them: was the clock set back?"
             );
         }
         generator

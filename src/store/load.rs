@@ -1,6 +1,7 @@
 //! Loading what is on disk (02 §10). First everything is looked at and checked, then torn tails are cut.
 
 use std::collections::HashMap;
+use std::io::IoSlice;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -10,7 +11,7 @@ use tracing::{debug, warn};
 
 use super::error::{InvalidDirectoryName, StoreError};
 use super::format::{FileName, parse_directory_name, parse_file_name};
-use super::fs::{Access, DataFile, FileSystem, Kind};
+use super::fs::{Access, DataFile, FileSystem, Kind, read_exact_at, write_all_at};
 use super::options::TopicSettingsOf;
 use super::partition::{Opened, PartitionLog, Shared};
 use super::recovery::{Scan, scan};
@@ -167,8 +168,10 @@ impl Inspected {
         let mut failure = None;
         if let Some(last) = &last {
             if scan.end < last_len {
+                let kept = keep_tail(&*shared.fs, last, scan.end, last_len)?;
                 cut(last, scan.end)?;
-                warn!(path = %last.path().display(), old_len = last_len, new_len = scan.end, "cut a torn tail");
+                let (path, kept) = (last.path().display(), kept.as_deref().map(Path::display));
+                warn!(%path, old_len = last_len, new_len = scan.end, kept = kept.map(tracing::field::display), "cut what is behind the last intact message");
             }
             let synced = last.file().sync_data().and_then(|()| shared.fs.sync_dir(&dir));
             failure = synced.err().map(|error| format!("sync of {} failed: {error}", last.path().display()));
@@ -184,6 +187,49 @@ impl Inspected {
         }
         Ok(partition)
     }
+}
+
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Keeps what is to be cut off in a file beside the segment, `<segment>.cut-<position>`, unless it is all zeros. What is
+/// cut is mostly a message that a crash tore; but a single damaged byte hides every message behind it (02 §11), and those
+/// an operator may want back. Readers of the directory ignore such files, the Java broker included.
+///
+/// # Errors
+/// When it cannot be written: nothing is cut then.
+fn keep_tail(fs: &dyn FileSystem, segment: &Segment, start: u64, end: u64) -> Result<Option<PathBuf>, StoreError> {
+    let mut name = segment.path().as_os_str().to_owned();
+    name.push(format!(".cut-{start}"));
+    let path = PathBuf::from(name);
+    let failed = |source| StoreError::Io {
+        action: "keep what is behind the last intact message in",
+        path: path.clone(),
+        source,
+    };
+    let read_failed = |source| StoreError::Unreadable { path: segment.path().to_path_buf(), source };
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut copy: Option<Arc<dyn DataFile>> = None;
+    let mut position = start;
+    while position < end {
+        let len = usize::try_from(end - position).unwrap_or(usize::MAX).min(COPY_BYTES);
+        let bytes = &mut buffer[..len];
+        read_exact_at(segment.file(), bytes, position).map_err(read_failed)?;
+        if copy.is_none() && bytes.iter().any(|&byte| byte != 0) {
+            // One of the same name is what an earlier start kept before it was interrupted.
+            if fs.kind(&path).map_err(failed)?.is_some() {
+                fs.remove_file(&path).map_err(failed)?;
+            }
+            copy = Some(fs.create(&path).map_err(failed)?);
+        }
+        if let Some(copy) = &copy {
+            write_all_at(&**copy, &mut [IoSlice::new(bytes)], position - start).map_err(failed)?;
+        }
+        position += len as u64;
+    }
+    let Some(copy) = copy else { return Ok(None) };
+    copy.sync_data().map_err(failed)?;
+    Ok(Some(path))
 }
 
 fn cut(segment: &Segment, len: u64) -> Result<(), StoreError> {

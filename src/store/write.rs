@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::error::AppendError;
 use super::format::{FileName, parse_file_name, segment_file_name};
-use super::fs::{Kind, is_device_error, is_full};
+use super::fs::{Kind, is_device_error, is_full, is_out_of_resources};
 use super::gather::{Gather, Outgoing};
 use super::guard::lock;
 use super::partition::{PartitionLog, offset};
@@ -110,7 +110,15 @@ impl PartitionLog {
         let path = self.dir().join(segment_file_name(start));
         let fs = &self.shared.fs;
         let file = fs.create(&path).map_err(|error| self.io_error("create the segment", &path, error))?;
-        self.sync_entries(self.dir())?;
+        if let Err(error) = self.sync_entries(self.dir()) {
+            // Unless it is poisoned, the next append begins the segment anew.
+            if self.poison().is_none()
+                && let Err(removal) = fs.remove_file(&path)
+            {
+                return Err(self.poison_with(&format!("{} could not be taken back: {removal}", path.display())));
+            }
+            return Err(error);
+        }
         let segment = Arc::new(Segment::new(start, path, file));
         self.segments.store(Arc::new(self.segment_list().with(Arc::clone(&segment))));
         Ok(segment)
@@ -137,8 +145,12 @@ impl PartitionLog {
     }
 
     fn sync_entries(&self, dir: &Path) -> Result<(), AppendError> {
-        let synced = self.shared.fs.sync_dir(dir);
-        synced.map_err(|error| self.poison_with(&format!("sync of the directory {} failed: {error}", dir.display())))
+        self.shared.fs.sync_dir(dir).map_err(|error| {
+            if is_out_of_resources(&error) {
+                return self.io_error("open the directory", dir, error);
+            }
+            self.poison_with(&format!("sync of the directory {} failed: {error}", dir.display()))
+        })
     }
 
     /// Takes a failed write back, so that bytes of it never shift later offsets.

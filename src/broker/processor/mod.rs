@@ -82,7 +82,10 @@ impl Processor {
             Request::Put(put) => self.put(put, batch),
             Request::Get(get) => self.get(&get, &mut batch.answers),
             Request::Offset(query) => self.nearest_offset(&query, batch.answers.buffer()),
-            Request::Stats(stats) => self.stats(&stats, batch.answers.buffer()),
+            Request::Stats(stats) => {
+                batch.count_statistics();
+                self.stats(&stats, batch.answers.buffer());
+            }
             Request::Version(opaque) => {
                 Response::result(Status::SUCCESS, VERSION, opaque).encode(batch.answers.buffer());
             }

@@ -82,6 +82,24 @@ fn a_failed_sync_of_a_directory_poisons() {
 }
 
 #[test]
+fn running_out_of_descriptors_refuses_messages_and_does_not_poison() {
+    let bench = Bench::new(|options| options.max_segment_size = 60);
+    let old = bench.partition("old", 0, &GROUP_COMMIT);
+    put(&bench.store, &old, b"hello").unwrap();
+    let new = bench.partition("new", 0, &GROUP_COMMIT);
+    bench.faults.no_descriptors.store(true, Ordering::SeqCst);
+    // The first message needs a directory, the one that fills a segment a new segment.
+    let error = put(&bench.store, &new, b"x").unwrap_err();
+    assert!(matches!(error, AppendError::Io { .. }), "{error}");
+    put(&bench.store, &old, &[b'x'; 40]).unwrap();
+    assert!(matches!(put(&bench.store, &old, b"y"), Err(AppendError::Io { .. })));
+    bench.faults.no_descriptors.store(false, Ordering::SeqCst);
+    assert_eq!(put(&bench.store, &new, b"x").unwrap().offset, Offset::ZERO);
+    assert_eq!(put(&bench.store, &old, b"y").unwrap().offset, Offset::new(85));
+    assert!(bench.store.health().is_healthy());
+}
+
+#[test]
 fn a_full_disk_refuses_messages_until_there_is_space_and_shifts_no_offset() {
     let bench = Bench::new(|_| {});
     let partition = bench.partition("t", 0, &GROUP_COMMIT);

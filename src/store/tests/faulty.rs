@@ -18,6 +18,8 @@ pub(super) struct Faults {
     pub(super) fail_sync: AtomicBool,
     /// The next sync of a directory fails.
     pub(super) fail_dir_sync: AtomicBool,
+    /// No directory can be opened to sync it.
+    pub(super) no_descriptors: AtomicBool,
     /// The next write of a segment takes some bytes, then the device fails.
     pub(super) fail_write: AtomicBool,
     /// The next cut fails.
@@ -180,6 +182,9 @@ impl FileSystem for FaultyFs {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         if !path.ends_with("transactions") && self.faults.fail_dir_sync.swap(false, Ordering::SeqCst) {
             return Err(eio());
+        }
+        if self.faults.no_descriptors.load(Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(rustix::io::Errno::MFILE.raw_os_error()));
         }
         self.faults.note("sync", path);
         self.os.sync_dir(path)

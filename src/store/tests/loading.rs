@@ -99,7 +99,21 @@ fn a_torn_or_zero_filled_tail_is_cut_and_written_over() {
         assert_eq!((partition.max_offset(), partition.message_count()), (Offset::new(50), 2));
         assert_eq!(put(&store, &partition, b"again").unwrap().offset, Offset::new(50));
         assert_eq!(bodies(&partition), ["hello", "world", "again"]);
+        let kept = fs::read(dir.path().join("data/t-0/00000000000000000000.meta.cut-50")).unwrap_or_default();
+        assert_eq!(kept, if tail.iter().any(|&byte| byte != 0) { tail } else { b"" }, "what was cut is kept aside");
     }
+}
+
+#[test]
+fn messages_behind_a_damaged_one_are_kept_aside_and_not_destroyed() {
+    let mut log: Vec<u8> = (1..=1000).flat_map(|id| record(id, &[b'x'; 2000])).collect();
+    log[2020 * 10 + 25] ^= 1;
+    let dir = data_dir(&[("t-0/00000000000000000000.meta", &log)]);
+    for _ in 0..2 {
+        let store = open(&options(dir.path())).unwrap();
+        assert_eq!(store.get("t", P0).unwrap().max_offset(), Offset::new(20_200));
+    }
+    assert!(fs::read(dir.path().join("data/t-0/00000000000000000000.meta.cut-20200")).unwrap() == log[20_200..]);
 }
 
 #[test]

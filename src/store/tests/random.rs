@@ -109,7 +109,8 @@ fn put_some(
 
 /// What a power cut may leave of the bytes behind the durable ones.
 fn damage(rng: &mut Rng, dir: &Path, durable: Offset) {
-    let Some((name, len)) = files(dir).pop() else { return };
+    // Not what earlier starts kept of torn tails.
+    let Some((name, len)) = files(dir).into_iter().rfind(|(name, _)| name.ends_with(".meta")) else { return };
     let path = dir.join(&name);
     let start: u64 = name.trim_end_matches(".meta").parse().unwrap();
     let keep = durable.get().cast_unsigned().saturating_sub(start);
