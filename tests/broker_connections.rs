@@ -127,6 +127,35 @@ async fn lines_and_bodies_beyond_the_limits_end_the_connection_before_they_arriv
 }
 
 #[tokio::test]
+async fn large_bodies_that_arrive_wait_for_room_and_hold_nobody_else_up() {
+    let broker = TestBroker::with(Setup { metaq: "maxReceivingBytes=200000", ..Setup::default() }).await;
+    let large = put_frame("test", 0, &[b'x'; 150_000], 1);
+    let mut first = broker.connect().await;
+    // Its room is taken when more than a read is missing.
+    first.send(&large[..20_000]).await;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+    let mut second = loop {
+        let mut second = broker.connect().await;
+        second.send(&large[..20_000]).await;
+        let rest = tokio::time::timeout(Duration::from_millis(100), async {
+            second.send(&large[20_000..]).await;
+            second.answer().await
+        });
+        match rest.await {
+            Err(_) => break second,
+            Ok(_) => assert!(tokio::time::Instant::now() < deadline, "the second large body never waits"),
+        }
+    };
+    assert!(broker.connect().await.ask(put_frame("test", 1, b"small", 1)).await.starts_with("result 200 "));
+    first.send(&large[20_000..]).await;
+    assert!(text(&first.answer().await.unwrap()).starts_with("result 200 "));
+    assert!(text(&second.answer().await.unwrap()).starts_with("result 200 "));
+    // A body larger than all the room comes alone.
+    let largest = second.ask(put_frame("test", 0, &[b'x'; 900_000], 2)).await;
+    assert!(largest.starts_with("result 200 "), "{largest}");
+}
+
+#[tokio::test]
 async fn connections_beyond_the_limit_are_closed_and_room_is_made_by_leaving() {
     let broker = TestBroker::with(Setup { metaq: "maxConnections=2", ..Setup::default() }).await;
     let mut first = broker.connect().await;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
@@ -17,6 +18,7 @@ use super::activity::Activity;
 use super::batch::Batch;
 use super::outbound::{AnswerSender, OutputError, write_answers};
 use super::processor::Processor;
+use super::room::Room;
 use crate::protocol::{Command, DecodeError, Decoder, Limits, Request};
 
 /// Bytes that are read from a socket at a time.
@@ -41,6 +43,9 @@ pub(super) struct ConnectionLimits {
     pub(super) idle_timeout: Duration,
 }
 
+/// Longest time that a large body may take to arrive: it keeps room that others wait for.
+const BODY_TIME: Duration = Duration::from_secs(300);
+
 /// How the input of a connection ended.
 #[derive(Debug)]
 enum InputEnd {
@@ -50,6 +55,8 @@ enum InputEnd {
     Quit,
     /// The client sent something that is no command.
     Malformed(DecodeError),
+    /// A large body took too long to arrive.
+    Late,
     /// The broker stops.
     Stopped,
 }
@@ -68,7 +75,7 @@ pub(super) async fn serve(
     let (mut read, mut write) = stream.split();
     let input = Input {
         processor: &processor,
-        budget: Arc::new(Semaphore::new(limits.in_flight_bytes)),
+        budget: Room::new(limits.in_flight_bytes),
         limits,
         activity: &activity,
         stop: &stop,
@@ -90,6 +97,10 @@ pub(super) async fn serve(
         Ok(InputEnd::Eof { in_a_command: true }) => info!(%peer, "the client left in the middle of a command"),
         Ok(InputEnd::Stopped) => linger(&mut read, LINGER_AT_STOP).await,
         Ok(InputEnd::Quit) => linger(&mut read, LINGER_AFTER_FAULT).await,
+        Ok(InputEnd::Late) => {
+            info!(%peer, limit = ?BODY_TIME, "closing a connection whose command takes too long to arrive");
+            linger(&mut read, LINGER_AFTER_FAULT).await;
+        }
         Ok(InputEnd::Malformed(error)) => {
             info!(%peer, %error, "closing a connection that sent something malformed");
             linger(&mut read, LINGER_AFTER_FAULT).await;
@@ -118,10 +129,17 @@ async fn linger(read: &mut ReadHalf<'_>, at_most: Duration) {
     let _ = tokio::time::timeout(at_most, drain).await;
 }
 
+async fn passed(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The reading side of a connection.
 struct Input<'a> {
     processor: &'a Arc<Processor>,
-    budget: Arc<Semaphore>,
+    budget: Room,
     limits: ConnectionLimits,
     activity: &'a Activity,
     stop: &'a CancellationToken,
@@ -131,13 +149,28 @@ impl Input<'_> {
     async fn run(&self, read: &mut ReadHalf<'_>, answers: AnswerSender) -> io::Result<InputEnd> {
         let mut decoder = Decoder::new(self.limits.frames);
         let mut buffer = BytesMut::new();
+        // Held while a large body arrives, with the time by which it must have.
+        let mut room: Option<(Option<OwnedSemaphorePermit>, Instant)> = None;
         loop {
             if let Some(end) = self.carry_out(&mut decoder, &mut buffer, &answers).await {
                 return Ok(end);
             }
+            let missing = decoder.missing(&buffer);
+            if missing == 0 {
+                room = None;
+            } else if missing > READ_BYTES && room.is_none() {
+                let permit = tokio::select! {
+                    biased;
+                    () = self.stop.cancelled() => return Ok(InputEnd::Stopped),
+                    permit = self.processor.receive_room().take(buffer.len() + missing) => permit,
+                };
+                room = Some((permit, Instant::now() + BODY_TIME));
+            }
+            let deadline = room.as_ref().map(|(_, deadline)| *deadline);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ok(InputEnd::Stopped),
+                () = passed(deadline) => return Ok(InputEnd::Late),
                 read = fill(read, &decoder, &mut buffer) => match read? {
                     0 => return Ok(InputEnd::Eof { in_a_command: !decoder.is_at_boundary(&buffer) }),
                     _ => self.activity.note(),
@@ -178,20 +211,14 @@ impl Input<'_> {
         let cost = batch.answers_cost();
         let Batch { answers: mut ready, puts, .. } = batch;
         if !ready.is_empty() {
-            ready.permit = self.room_for(cost).await;
+            ready.permit = self.budget.take(cost).await;
             // Without a writer the connection is over, and this task with it.
             let _ = answers.send(ready);
         }
         if !puts.is_empty() {
-            let permit = self.room_for(puts.cost()).await;
+            let permit = self.budget.take(puts.cost()).await;
             self.processor.submit(puts, permit, answers.clone()).await;
         }
-    }
-
-    async fn room_for(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        // More than all there is would never come; such a batch goes alone.
-        let bytes = u32::try_from(bytes.min(self.limits.in_flight_bytes)).unwrap_or(u32::MAX);
-        Arc::clone(&self.budget).acquire_many_owned(bytes).await.ok()
     }
 }
 

@@ -23,6 +23,7 @@ mod processor;
 mod quiet;
 mod realtime;
 mod refusal;
+mod room;
 mod topics;
 
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError};

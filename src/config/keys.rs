@@ -82,6 +82,7 @@ pub const METAQ_KEYS: &[&str] = &[
     "maxCommandLineBytes",
     "maxBodyBytes",
     "maxInFlightBytesPerConnection",
+    "maxReceivingBytes",
     "maxWildcardTopics",
     "connectionIdleTimeoutMs",
     "freeSpaceWarningBytes",

@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
-
 use super::batch::Batch;
 use super::counters::Counters;
 use super::identity::{Identity, VERSION};
 use super::quiet::Quiet;
 use super::realtime::Realtime;
 use super::refusal::Refusal;
+use super::room::Room;
 use super::topics::Topics;
 use crate::config::ServerConfig;
 use crate::protocol::{Request, Response, Status, TransactionType};
@@ -25,7 +24,7 @@ use crate::store::Store;
 
 /// Bytes of puts that may wait for the committer, over all connections; their connections are not read beyond. A larger
 /// batch goes when nothing else waits.
-const COMMITTER_BYTES: u32 = 16 << 20;
+const COMMITTER_BYTES: usize = 16 << 20;
 
 /// Shortest time between two log lines about partitions that cannot be made.
 const FAILURE_LOG_PERIOD: Duration = Duration::from_secs(10);
@@ -39,7 +38,8 @@ pub(super) struct Processor {
     store: Arc<Store>,
     counters: Arc<Counters>,
     realtime: Realtime,
-    committer_room: Arc<Semaphore>,
+    committer_room: Room,
+    receive_room: Room,
     partition_failures: Mutex<Quiet>,
     started: Instant,
     stopping: AtomicBool,
@@ -47,6 +47,7 @@ pub(super) struct Processor {
 
 impl Processor {
     pub(super) fn new(identity: Identity, config: Arc<ServerConfig>, topics: Arc<Topics>, store: Arc<Store>) -> Self {
+        let receive_room = Room::new(config.metaq.max_receiving_bytes);
         Self {
             identity: Arc::new(identity),
             config,
@@ -54,7 +55,8 @@ impl Processor {
             store,
             counters: Arc::default(),
             realtime: Realtime::new(),
-            committer_room: Arc::new(Semaphore::new(COMMITTER_BYTES as usize)),
+            committer_room: Room::new(COMMITTER_BYTES),
+            receive_room,
             partition_failures: Mutex::new(Quiet::new(FAILURE_LOG_PERIOD)),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
@@ -63,6 +65,11 @@ impl Processor {
 
     pub(super) fn counters(&self) -> &Arc<Counters> {
         &self.counters
+    }
+
+    /// Room for large bodies that are arriving, over all connections.
+    pub(super) fn receive_room(&self) -> &Room {
+        &self.receive_room
     }
 
     /// From now on answers 503 to everything that reads or writes messages.

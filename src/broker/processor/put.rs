@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
-use super::{COMMITTER_BYTES, Processor};
+use super::Processor;
 use crate::broker::batch::{Batch, Puts};
 use crate::broker::identity::Identity;
 use crate::broker::outbound::{AnswerSender, Answers};
@@ -120,8 +120,7 @@ impl Processor {
         permit: Option<OwnedSemaphorePermit>,
         answers: AnswerSender,
     ) {
-        let bytes = u32::try_from(puts.cost()).unwrap_or(u32::MAX).min(COMMITTER_BYTES);
-        let room = Arc::clone(&self.committer_room).acquire_many_owned(bytes).await;
+        let room = self.committer_room.take(puts.cost()).await;
         let processor = Arc::clone(self);
         let Puts { appends, opaques, .. } = puts;
         let places: Vec<Arc<PartitionLog>> = appends.iter().map(|append| Arc::clone(&append.partition)).collect();

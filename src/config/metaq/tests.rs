@@ -20,7 +20,7 @@ fn the_section_may_be_absent_or_empty() {
 fn every_key_is_read() {
     let config = read(
         "bindAddress=[::1]\nmaxConnections=1\nmaxCommandLineBytes=2048\nmaxBodyBytes=4096\n\
-         maxInFlightBytesPerConnection=8192\nmaxWildcardTopics=0\nconnectionIdleTimeoutMs=0\nfreeSpaceWarningBytes=5\n",
+         maxInFlightBytesPerConnection=8192\nmaxReceivingBytes=65536\nmaxWildcardTopics=0\nconnectionIdleTimeoutMs=0\nfreeSpaceWarningBytes=5\n",
     );
     assert_eq!(
         config,
@@ -30,6 +30,7 @@ fn every_key_is_read() {
             max_command_line_bytes: 2048,
             max_body_bytes: 4096,
             max_in_flight_bytes_per_connection: 8192,
+            max_receiving_bytes: 65536,
             max_wildcard_topics: 0,
             connection_idle_timeout_ms: 0,
             free_space_warning_bytes: 5,
@@ -47,6 +48,7 @@ fn values_outside_their_range_are_refused() {
         "maxBodyBytes=1023",
         "maxBodyBytes=2147483648",
         "maxInFlightBytesPerConnection=17179869185",
+        "maxReceivingBytes=65535",
         "maxWildcardTopics=-1",
         "connectionIdleTimeoutMs=86400001",
         "freeSpaceWarningBytes=-1",
