@@ -92,6 +92,7 @@ pub struct Broker {
     sync_time: Duration,
     connections: TaskTracker,
     stop: CancellationToken,
+    abort: CancellationToken,
     _stop_when_dropped: DropGuard,
 }
 
@@ -145,13 +146,14 @@ impl Broker {
         let processor =
             Arc::new(Processor::new(identity, Arc::clone(&config), Arc::clone(&topics), Arc::clone(&store)));
         let connections = TaskTracker::new();
-        let stop = CancellationToken::new();
+        let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
         let acceptor = Acceptor {
             processor: Arc::clone(&processor),
             limits: connection_limits(&config),
             max_connections: max_connections(&config, &store),
             connections: connections.clone(),
             stop: stop.clone(),
+            abort: abort.clone(),
         };
         tokio::spawn(acceptor.run(listener));
         info!(%address, %url, "serving");
@@ -164,7 +166,18 @@ impl Broker {
         });
         let sync_time = sync_time(&config.zookeeper);
         let _stop_when_dropped = stop.clone().drop_guard();
-        Ok(Self { address, url, store, processor, registration, sync_time, connections, stop, _stop_when_dropped })
+        Ok(Self {
+            address,
+            url,
+            store,
+            processor,
+            registration,
+            sync_time,
+            connections,
+            stop,
+            abort,
+            _stop_when_dropped,
+        })
     }
 
     /// Where it listens.
@@ -219,6 +232,8 @@ impl Broker {
                 warn!(connections = self.connections.len(), "dropping connections that do not take their answers");
             }
         }
+        self.abort.cancel();
+        self.connections.wait().await;
         info!("stopped");
         Ok(closed?)
     }

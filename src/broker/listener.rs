@@ -49,6 +49,8 @@ pub(super) struct Acceptor {
     pub(super) connections: TaskTracker,
     /// Ends accepting and the reading of every connection.
     pub(super) stop: CancellationToken,
+    /// Drops the connections that do not end by themselves.
+    pub(super) abort: CancellationToken,
 }
 
 impl Acceptor {
@@ -85,8 +87,9 @@ impl Acceptor {
             let open = self.processor.counters().connection_opened();
             let connection =
                 connection::serve(stream, peer, Arc::clone(&self.processor), self.limits, self.stop.clone());
+            let abort = self.abort.clone();
             self.connections.spawn(async move {
-                connection.await;
+                let _ended = abort.run_until_cancelled(connection).await;
                 drop((open, place));
             });
         }

@@ -101,6 +101,19 @@ impl<S: AsyncRead + Unpin> Raw<S> {
         None
     }
 
+    /// Takes the next answer; false at the end of the connection, be it in the middle of one.
+    pub async fn answer_or_cut(&mut self) -> bool {
+        let more = async {
+            while self.decoder.decode(&mut self.buffer).expect("an answer").is_none() {
+                if self.stream.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
+                    return false;
+                }
+            }
+            true
+        };
+        tokio::time::timeout(DEADLINE, more).await.expect("no answer and no end")
+    }
+
     /// Asserts that the broker closes the connection without a further answer.
     pub async fn expect_end(&mut self) {
         assert_eq!(self.answer().await, None);
