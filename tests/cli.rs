@@ -192,12 +192,8 @@ fn a_topic_without_messages_is_read_to_its_end_at_once() {
 
 #[test]
 fn a_producer_goes_on_when_its_broker_comes_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let config = dir.path().join("server.ini");
-    std::fs::write(&config, server_ini(dir.path(), port, "")).unwrap();
+    let (_dir, config, address) = restartable();
     let mut broker = broker_process(&config);
-    let address = format!("127.0.0.1:{port}");
     let mut producer = command(&["produce", "--topic", "test", "--server", &address, "--output", "json"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -239,13 +235,8 @@ fn a_reader_with_blocked_output_ends_at_a_signal() {
 
 #[test]
 fn a_follower_sees_what_comes_and_outlives_a_broker_that_restarts() {
-    let dir = tempfile::tempdir().unwrap();
-    // A port that stays the same over the restart.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let config = dir.path().join("server.ini");
-    std::fs::write(&config, server_ini(dir.path(), port, "")).unwrap();
+    let (_dir, config, address) = restartable();
     let mut broker = broker_process(&config);
-    let address = format!("127.0.0.1:{port}");
     let follower = command(&["consume", "--topic", "test", "--server", &address, "--follow", "--max", "4"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -263,6 +254,15 @@ fn a_follower_sees_what_comes_and_outlives_a_broker_that_restarts() {
     broker.wait().unwrap();
     assert_status(&output, 0);
     assert_eq!(text(&output.stdout), "m-0\nm-1\nm-0\nm-1\n");
+}
+
+/// A directory with the configuration of a broker whose port stays the same over a restart, and its address.
+fn restartable() -> (tempfile::TempDir, std::path::PathBuf, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = dir.path().join("server.ini");
+    std::fs::write(&config, server_ini(dir.path(), port, "")).unwrap();
+    (dir, config, format!("127.0.0.1:{port}"))
 }
 
 fn server_ini(dir: &Path, port: u16, more: &str) -> String {

@@ -19,7 +19,7 @@ use super::host::default_host;
 use super::identity::Identity;
 use super::listener::{self, Acceptor};
 use super::processor::Processor;
-use super::topics::{Topics, store_settings};
+use super::topics::{Topics, settings_of, store_settings};
 use crate::config::{ServerConfig, ZooKeeperConfig};
 use crate::id::{BrokerUrl, TopicName};
 use crate::protocol::Limits;
@@ -241,10 +241,8 @@ impl Broker {
 
 async fn open_store(config: &Arc<ServerConfig>) -> Result<Arc<Store>, StoreError> {
     let of_topic = Arc::clone(config);
-    let topic_settings: TopicSettingsOf = Arc::new(move |topic: &TopicName| {
-        let topics = &of_topic.topics;
-        store_settings(topics.configured(topic.as_str()).map_or(topics.defaults(), |topic| &topic.settings))
-    });
+    let topic_settings: TopicSettingsOf =
+        Arc::new(move |topic: &TopicName| store_settings(settings_of(&of_topic, topic)));
     let system = &config.system;
     let topic_data_paths = config.topics.iter().map(|topic| &topic.settings.data_path);
     let options = StoreOptions {

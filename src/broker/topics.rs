@@ -116,7 +116,8 @@ impl Topics {
     }
 }
 
-fn settings_of(config: &ServerConfig, topic: impl AsRef<str>) -> &TopicSettings {
+/// The settings of a topic's section, or the system's.
+pub(super) fn settings_of(config: &ServerConfig, topic: impl AsRef<str>) -> &TopicSettings {
     config.topics.configured(topic.as_ref()).map_or(config.topics.defaults(), |topic| &topic.settings)
 }
 
