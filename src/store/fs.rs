@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{Advice, FlockOperation};
 use rustix::io::Errno;
 
 /// What an opened file is needed for.
@@ -30,6 +30,15 @@ pub enum Kind {
     Directory,
     /// Anything else, a dangling link included.
     Other,
+}
+
+/// What tells whether a file was changed: its length and the time of its last change.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Stamp {
+    /// Bytes.
+    pub len: u64,
+    /// Nanoseconds since 1970.
+    pub modified_ns: i64,
 }
 
 /// One entry of a directory.
@@ -58,6 +67,11 @@ pub trait DataFile: Send + Sync + fmt::Debug {
     fn sync_data(&self) -> io::Result<()>;
     /// Cuts the file, or extends it with zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Length and time of the last change.
+    fn stamp(&self) -> io::Result<Stamp>;
+    /// Forgets what the system has cached of the file and is on the disk too (`POSIX_FADV_DONTNEED`), so that the next
+    /// read tells what the disk really holds.
+    fn drop_cached(&self) -> io::Result<()>;
     /// The file of the operating system behind it, for `sendfile`; `None` on a simulated disk.
     fn as_file(&self) -> Option<&File>;
 }
@@ -80,6 +94,8 @@ pub trait FileSystem: Send + Sync + fmt::Debug {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty directory.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Bytes that this process may still write on the file system of `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
     /// Which directory a path leads to.
@@ -183,6 +199,16 @@ impl DataFile for OsFile {
         self.0.set_len(len)
     }
 
+    fn stamp(&self) -> io::Result<Stamp> {
+        let metadata = self.0.metadata()?;
+        let modified_ns = metadata.mtime().wrapping_mul(1_000_000_000).wrapping_add(metadata.mtime_nsec());
+        Ok(Stamp { len: metadata.len(), modified_ns })
+    }
+
+    fn drop_cached(&self) -> io::Result<()> {
+        Ok(rustix::fs::fadvise(&self.0, 0, None, Advice::DontNeed)?)
+    }
+
     fn as_file(&self) -> Option<&File> {
         Some(&self.0)
     }
@@ -237,6 +263,10 @@ impl FileSystem for OsFileSystem {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
     }
 
     fn free_space(&self, path: &Path) -> io::Result<u64> {

@@ -45,7 +45,7 @@ pub use closed::ClosedPartitions;
 pub use committer::Committer;
 pub use error::{AppendError, InvalidDirectoryName, InvalidPartitionRange, ReadError, StoreError};
 pub use fs::{
-    Access, DataFile, DirIdentity, DirLock, Entry, FileSystem, Kind, OsFileSystem, read_exact_at, write_all_at,
+    Access, DataFile, DirIdentity, DirLock, Entry, FileSystem, Kind, OsFileSystem, Stamp, read_exact_at, write_all_at,
 };
 pub use health::{FailedPartition, Health, LowSpace};
 pub use ids::IdGenerator;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use rustix::io::Errno;
 
-use super::super::fs::{Access, DataFile, DirIdentity, DirLock, Entry, FileSystem, Kind, OsFileSystem};
+use super::super::fs::{Access, DataFile, DirIdentity, DirLock, Entry, FileSystem, Kind, OsFileSystem, Stamp};
 
 /// What goes wrong, and what was seen.
 #[derive(Debug, Default)]
@@ -142,6 +142,14 @@ impl DataFile for FaultyFile {
         self.file.set_len(len)
     }
 
+    fn stamp(&self) -> io::Result<Stamp> {
+        self.file.stamp()
+    }
+
+    fn drop_cached(&self) -> io::Result<()> {
+        self.file.drop_cached()
+    }
+
     fn as_file(&self) -> Option<&File> {
         self.file.as_file()
     }
@@ -196,6 +204,10 @@ impl FileSystem for FaultyFs {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         self.os.remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.os.remove_dir(path)
     }
 
     fn free_space(&self, path: &Path) -> io::Result<u64> {
