@@ -12,6 +12,7 @@
 
 mod append;
 mod closed;
+mod commit_log;
 mod committer;
 mod durability;
 mod error;
