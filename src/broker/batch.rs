@@ -1,8 +1,10 @@
 //! What one pass over the input of a connection brought.
 
 use super::outbound::Answers;
-use crate::protocol::Opaque;
-use crate::store::Append;
+use std::sync::Arc;
+
+use crate::protocol::Put;
+use crate::store::{AppendGroup, PartitionLog};
 
 /// What a command counts beyond its body: its bookkeeping and a typical answer.
 const COMMAND_BYTES: usize = 512;
@@ -26,10 +28,7 @@ pub(super) struct Batch {
 /// Accepted puts in the order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Puts {
-    pub(super) appends: Vec<Append>,
-    /// The opaque of each.
-    pub(super) opaques: Vec<Opaque>,
-    body_bytes: usize,
+    pub(super) group: AppendGroup,
 }
 
 impl Batch {
@@ -45,28 +44,26 @@ impl Batch {
 
     /// Whether it should be handed over before the next command.
     pub(super) fn is_full(&self) -> bool {
-        self.answers.buffered() + self.puts.body_bytes + self.commands * COMMAND_BYTES + self.extra >= BATCH_BYTES
+        self.answers.buffered() + self.puts.group.bytes() + self.commands * COMMAND_BYTES + self.extra >= BATCH_BYTES
     }
 
     /// What the commands with a ready answer count against the connection's limit.
     pub(super) fn answers_cost(&self) -> usize {
-        self.answers.buffered() + (self.commands - self.puts.appends.len()) * COMMAND_BYTES
+        self.answers.buffered() + (self.commands - self.puts.group.len()) * COMMAND_BYTES
     }
 }
 
 impl Puts {
-    pub(super) fn push(&mut self, append: Append, opaque: Opaque) {
-        self.body_bytes += append.body.len();
-        self.appends.push(append);
-        self.opaques.push(opaque);
+    pub(super) fn push(&mut self, put: Put, partition: &Arc<PartitionLog>, checksum: i32) {
+        self.group.push_bytes(partition, put.flag, checksum, put.body, put.opaque.get().cast_unsigned());
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.appends.is_empty()
+        self.group.is_empty()
     }
 
     /// What they count against limits of bytes in flight.
     pub(super) fn cost(&self) -> usize {
-        self.body_bytes + self.appends.len() * COMMAND_BYTES
+        self.group.bytes() + self.group.len() * COMMAND_BYTES
     }
 }

@@ -253,6 +253,8 @@ async fn open_store(config: &Arc<ServerConfig>) -> Result<Arc<Store>, StoreError
         max_segment_size: system.max_segment_size.into(),
         max_transfer_size: system.max_transfer_size,
         free_space_warning_bytes: config.metaq.free_space_warning_bytes,
+        commit_log_file_bytes: 64 << 20,
+        commit_log_files: 8,
         topic_settings,
     };
     blocking(move || Store::open(options, Arc::new(OsFileSystem))).await.map(Arc::new)

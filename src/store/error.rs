@@ -153,6 +153,12 @@ pub enum AppendError {
         /// The failure.
         reason: Arc<str>,
     },
+    /// The commit log failed, through which every message goes.
+    #[error("no messages are taken until the broker is restarted: {0}")]
+    LogFailed(Arc<str>),
+    /// The partition's data were deleted; the next put makes it anew.
+    #[error("partition {0} was deleted just now: send the message again")]
+    Deleted(Arc<str>),
     /// The file system is full; nothing is lost and the next put may succeed.
     #[error("no space left on {}: free space and the broker accepts puts again", .0.display())]
     NoSpace(PathBuf),

@@ -3,8 +3,10 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::commit_log::syncs::Syncs;
 use super::guard::lock;
 use super::housekeeping::Housekeeping;
+use super::round::Round;
 use super::topics::Topics;
 
 /// Longest sleep; a changed interval takes effect within it.
@@ -36,9 +38,9 @@ impl Flusher {
     }
 
     /// Body of the thread.
-    pub(super) fn run(&self, topics: &Topics, mut housekeeping: Housekeeping) {
+    pub(super) fn run(&self, topics: &Topics, log: &LogFlush, mut housekeeping: Housekeeping) {
         loop {
-            let next = flush_due(topics, Instant::now());
+            let next = flush_due(topics, log, Instant::now());
             housekeeping.run(Instant::now());
             if !self.sleep(next.min(MAX_SLEEP)) {
                 return;
@@ -58,27 +60,47 @@ impl Flusher {
     }
 }
 
-/// Syncs every partition whose time has come and returns the time until the next one's.
-fn flush_due(topics: &Topics, now: Instant) -> Duration {
-    let mut next = MAX_SLEEP;
+/// Syncs the commit log if the time of any partition has come, which covers them all, and returns the time until the
+/// next one's.
+fn flush_due(topics: &Topics, log: &LogFlush, now: Instant) -> Duration {
+    let (mut next, mut is_due) = (MAX_SLEEP, false);
     for partition in topics.all() {
         match partition.next_flush(now) {
             None => {}
-            Some(Duration::ZERO) => {
-                // A failure is recorded in the partition and logged there.
-                let _poisoned = partition.sync();
-            }
+            Some(Duration::ZERO) => is_due = true,
             Some(wait) => next = next.min(wait),
         }
     }
+    if is_due {
+        log.flush();
+    }
     next
+}
+
+/// Makes durable what was written to the commit log.
+#[derive(Debug, Clone)]
+pub(super) struct LogFlush {
+    pub(super) round: Arc<Mutex<Round>>,
+    pub(super) syncs: Arc<Syncs>,
+}
+
+impl LogFlush {
+    /// Returns when everything that was written before the call is durable, or the log has failed.
+    pub(super) fn flush(&self) {
+        let covered = lock(&self.round).log().unsynced();
+        if let Some(covered) = covered {
+            let list = self.syncs.sync(covered);
+            lock(&self.round).log().reuse(list);
+        }
+    }
 }
 
 /// Starts the thread.
 pub(super) fn spawn(
     flusher: Arc<Flusher>,
     topics: Arc<Topics>,
+    log: LogFlush,
     housekeeping: Housekeeping,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
-    std::thread::Builder::new().name("metaq-flusher".to_owned()).spawn(move || flusher.run(&topics, housekeeping))
+    std::thread::Builder::new().name("metaq-flusher".to_owned()).spawn(move || flusher.run(&topics, &log, housekeeping))
 }

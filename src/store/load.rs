@@ -179,7 +179,7 @@ impl Inspected {
         let end = start + scan.end;
         let durable = if failure.is_some() { start } else { end };
         let segments = SegmentList::new(segments);
-        let opened = Opened { topic, index, dir, segments, end, durable, messages: scan.records };
+        let opened = Opened { topic, index, dir, segments, end, durable, messages: scan.records, checkpoint: None };
         let partition = PartitionLog::new(Arc::clone(shared), opened, &settings);
         if let Some(reason) = failure {
             // Logged there and shown in the store's health; its older segments are served.

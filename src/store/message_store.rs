@@ -9,11 +9,14 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
+use super::checkpoint::Checkpointer;
 use super::closed::ClosedPartitions;
+use super::commit_log::pool::{Pool, PoolLimits};
+use super::commit_log::syncs::Syncs;
+use super::commit_log::writer::LogWriter;
 use super::committer::Committer;
-use super::durability::SegmentSync;
 use super::error::StoreError;
-use super::flush::{self, Flusher};
+use super::flush::{self, Flusher, LogFlush};
 use super::fs::FileSystem;
 use super::guard::lock;
 use super::health::{FailedPartition, Health};
@@ -43,6 +46,9 @@ pub struct Store {
     closed_partitions: ClosedPartitions,
     committer: Committer,
     flusher: Arc<Flusher>,
+    log: LogFlush,
+    pool: Arc<Pool>,
+    checkpointer: Arc<Checkpointer>,
     ids: Arc<IdGenerator>,
     free_space: Arc<FreeSpace>,
     journal_warning: Option<String>,
@@ -75,11 +81,8 @@ impl Store {
         let transactions = options.data_log_path.join(TRANSACTIONS_DIR);
         locks.lock(&*fs, &transactions)?;
 
-        let shared = Arc::new(Shared {
-            fs: Arc::clone(&fs),
-            max_segment_size: options.max_segment_size.max(1),
-            max_transfer_size: options.max_transfer_size.into(),
-        });
+        let shared = Shared::new(Arc::clone(&fs), options.max_segment_size, options.max_transfer_size.into());
+        let shared = Arc::new(shared);
         let topics = Arc::new(Topics::default());
         let largest_id = load(&shared, &options, &topics, &data_paths)?;
 
@@ -94,6 +97,26 @@ impl Store {
         let free_space = Arc::new(FreeSpace::default());
         data_paths.into_iter().for_each(|path| free_space.watch(path));
         free_space.check(&*fs, options.free_space_warning_bytes);
+        let limits = PoolLimits { file_bytes: options.commit_log_file_bytes, max_files: options.commit_log_files };
+        let pool = Arc::new(Pool::new(Arc::clone(&fs), &transactions, limits, 1));
+        let log_path = || transactions.clone();
+        pool.make_file().map_err(|source| StoreError::Io {
+            action: "make the commit log in",
+            path: log_path(),
+            source,
+        })?;
+        let checkpointer = Arc::new(Checkpointer::new(Arc::clone(&pool)));
+        let syncs = Arc::new(Syncs::new(Arc::clone(&shared)));
+        let flusher = Arc::<Flusher>::default();
+        let log = LogWriter::new(
+            Arc::clone(&shared),
+            Arc::clone(&topics),
+            Arc::clone(&pool),
+            Arc::clone(&syncs),
+            Arc::clone(&checkpointer),
+        );
+        let round = Round::new(Arc::clone(&shared), Arc::clone(&ids), Arc::clone(&flusher), log);
+        let round = Arc::new(Mutex::new(round));
         let partitions = topics.all();
         info!(
             partitions = partitions.len(),
@@ -107,8 +130,11 @@ impl Store {
             shared,
             topics,
             closed_partitions: ClosedPartitions::default(),
-            committer: Committer::new(),
-            flusher: Arc::default(),
+            committer: Committer::new(Arc::clone(&round), Arc::clone(&syncs)),
+            flusher,
+            log: LogFlush { round, syncs },
+            pool,
+            checkpointer,
             ids,
             free_space,
             journal_warning,
@@ -121,11 +147,14 @@ impl Store {
     }
 
     fn start_threads(&self) -> std::io::Result<()> {
-        let round = Round::new(Arc::clone(&self.ids), Arc::clone(&self.flusher), Box::new(SegmentSync));
         let committer = self.committer.clone();
-        let committer =
-            thread::Builder::new().name("metaq-committer".to_owned()).spawn(move || committer.run(round))?;
+        let committer = thread::Builder::new().name("metaq-committer".to_owned()).spawn(move || committer.run())?;
         lock(&self.threads).push(committer);
+        let tails = Arc::clone(&self.shared.tails);
+        let segments = thread::Builder::new().name("metaq-segments".to_owned()).spawn(move || tails.run())?;
+        lock(&self.threads).push(segments);
+        let checkpointer = self.checkpointer.spawn()?;
+        lock(&self.threads).push(checkpointer);
         let housekeeping = Housekeeping {
             fs: Arc::clone(&self.shared.fs),
             ids: Arc::clone(&self.ids),
@@ -133,7 +162,8 @@ impl Store {
             free_space_warning_bytes: self.options.free_space_warning_bytes,
             next_check: Instant::now(),
         };
-        let flusher = flush::spawn(Arc::clone(&self.flusher), Arc::clone(&self.topics), housekeeping)?;
+        let topics = Arc::clone(&self.topics);
+        let flusher = flush::spawn(Arc::clone(&self.flusher), topics, self.log.clone(), housekeeping)?;
         lock(&self.threads).push(flusher);
         Ok(())
     }
@@ -182,7 +212,8 @@ impl Store {
         }
         let dir = data_path.join(super::format::directory_name(topic, index));
         let segments = SegmentList::default();
-        let opened = Opened { topic: topic.clone(), index, dir, segments, end: 0, durable: 0, messages: 0 };
+        let opened =
+            Opened { topic: topic.clone(), index, dir, segments, end: 0, durable: 0, messages: 0, checkpoint: None };
         Ok(self.topics.get_or_insert(PartitionLog::new(Arc::clone(&self.shared), opened, settings)))
     }
 
@@ -260,9 +291,14 @@ impl Store {
             }
         }
         self.end_threads();
+        self.log.flush();
         let partitions = self.topics.all();
-        let lost = |p: &&Arc<PartitionLog>| p.sync().is_err() && p.max_offset() < p.written_offset();
+        let lost = |p: &&Arc<PartitionLog>| {
+            let not_filed = p.make_checkpoint().is_err();
+            not_filed && p.checkpointed.load(Ordering::Acquire) < p.written.load(Ordering::Acquire)
+        };
         let lost: Vec<&str> = partitions.iter().filter(lost).map(|p| &**p.name()).collect();
+        self.log.syncs.log_times();
         self.ids.settle();
         *lock(&self.locks) = LockedDirs::default();
         info!(partitions = partitions.len(), "message store closed");
@@ -272,6 +308,8 @@ impl Store {
     fn end_threads(&self) {
         self.committer.close();
         self.flusher.close();
+        self.shared.tails.close();
+        self.pool.close();
         for thread in lock(&self.threads).drain(..) {
             // The last owner of a store may be the receiver of a result, on the committer's own thread.
             if thread.thread().id() != thread::current().id() && thread.join().is_err() {

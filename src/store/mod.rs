@@ -11,15 +11,15 @@
 //! * Locks are taken in this order: the store's `locks`, a partition's `append`, a partition's `sync`.
 
 mod append;
+mod checkpoint;
 mod closed;
 mod commit_log;
 mod committer;
-mod durability;
 mod error;
+mod filing;
 mod flush;
 mod format;
 mod fs;
-mod gather;
 mod guard;
 mod health;
 mod housekeeping;
@@ -35,13 +35,15 @@ mod read;
 mod recovery;
 mod round;
 mod segment;
+mod tail;
 mod topics;
+mod volume;
 mod write;
 
 #[cfg(test)]
 mod tests;
 
-pub use append::{Append, AppendGroup, Appended, Done};
+pub use append::{AppendGroup, AppendSink, Appended, LARGE_RECORD_BYTES};
 pub use closed::ClosedPartitions;
 pub use committer::Committer;
 pub use error::{AppendError, InvalidDirectoryName, InvalidPartitionRange, ReadError, StoreError};

@@ -40,6 +40,10 @@ pub struct StoreOptions {
     pub max_transfer_size: u32,
     /// Free bytes of a data directory's file system below which the broker warns; 0 never warns.
     pub free_space_warning_bytes: u64,
+    /// Bytes of one file of the commit log, between 1 MiB and 1 GiB.
+    pub commit_log_file_bytes: u64,
+    /// Most files of the commit log, at least 2. When all are full and none is checkpointed, puts wait.
+    pub commit_log_files: usize,
     /// Settings of the topics found on disk.
     pub topic_settings: TopicSettingsOf,
 }
@@ -54,6 +58,8 @@ impl fmt::Debug for StoreOptions {
             .field("max_segment_size", &self.max_segment_size)
             .field("max_transfer_size", &self.max_transfer_size)
             .field("free_space_warning_bytes", &self.free_space_warning_bytes)
+            .field("commit_log_file_bytes", &self.commit_log_file_bytes)
+            .field("commit_log_files", &self.commit_log_files)
             .finish_non_exhaustive()
     }
 }

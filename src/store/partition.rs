@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use arc_swap::{ArcSwap, Guard};
 use tracing::{error, info, warn};
 
+use super::commit_log::table::Checkpoint;
 use super::error::AppendError;
 use super::fs::FileSystem;
-use super::guard::lock;
 use super::options::TopicSettings;
 use super::segment::{Segment, SegmentList};
+use super::tail::Tails;
+use super::volume::{Volume, Volumes};
 use crate::id::{Offset, PartitionIndex, TopicName};
 
 /// What the partitions of a store share.
@@ -21,13 +23,34 @@ pub(super) struct Shared {
     pub(super) fs: Arc<dyn FileSystem>,
     pub(super) max_segment_size: u64,
     pub(super) max_transfer_size: u64,
+    pub(super) tails: Arc<Tails>,
+    pub(super) volumes: Volumes,
+    /// Why the commit log ended: then no partition takes messages any more.
+    pub(super) log_poison: OnceLock<Arc<str>>,
+}
+
+impl Shared {
+    pub(super) fn new(fs: Arc<dyn FileSystem>, max_segment_size: u64, max_transfer_size: u64) -> Self {
+        Self {
+            fs,
+            max_segment_size: max_segment_size.max(1),
+            max_transfer_size,
+            tails: Arc::default(),
+            volumes: Volumes::default(),
+            log_poison: OnceLock::new(),
+        }
+    }
 }
 
 /// The log of one partition.
 ///
-/// Readers take no lock: they load the visible mark, then a snapshot of the segment list. The list is always published
-/// before the mark moves into a new segment, so every byte below the mark is found in it. Only the committer's thread
-/// appends.
+/// Its positions: what is *visible* is durable, in the commit log or in the segments; what is *filed* is in the segment
+/// files, though perhaps not durably; what is *checkpointed* is durable there; what is *written* has an offset. The
+/// bytes from filed to written are in the tail.
+///
+/// Readers take no lock unless they reach into the tail: they load the visible mark, then a snapshot of the segment
+/// list. The list is always published before the mark moves into a new segment, so every byte below the mark is found.
+/// Offsets are given out by the holder of the round only.
 #[derive(Debug)]
 pub struct PartitionLog {
     topic: TopicName,
@@ -36,9 +59,14 @@ pub struct PartitionLog {
     name: Arc<str>,
     dir: PathBuf,
     pub(super) shared: Arc<Shared>,
+    pub(super) volume: Arc<Volume>,
     pub(super) segments: ArcSwap<SegmentList>,
     /// End of what a crash cannot take back; readers see nothing beyond.
     pub(super) visible: AtomicU64,
+    /// End of what is in the segment files. Moved with `filing` held.
+    pub(super) filed: AtomicU64,
+    /// End of what is durable in the segment files themselves. Moved with `sync` held.
+    pub(super) checkpointed: AtomicU64,
     /// End of what was written.
     pub(super) written: AtomicU64,
     pub(super) messages: AtomicU64,
@@ -46,10 +74,17 @@ pub struct PartitionLog {
     pub(super) unflushed: AtomicU64,
     unflush_threshold: AtomicI32,
     unflush_interval_ms: AtomicI32,
-    /// One writer at a time; taken before `sync`.
-    pub(super) append: Mutex<()>,
-    /// One sync at a time: the kernel reports a failed write-back to one of several concurrent syncs only.
-    sync: Mutex<()>,
+    /// One writer to the segment files at a time; taken before `tail`.
+    pub(super) filing: Mutex<()>,
+    pub(super) tail: Mutex<Vec<u8>>,
+    /// One sync of the segment files at a time: the kernel reports a failed write-back to one of several concurrent
+    /// syncs only. Taken before `filing`.
+    pub(super) sync: Mutex<Entries>,
+    /// The commit log's list of partitions to make visible has it. Changed by the holder of the round.
+    pub(super) in_dirty_list: AtomicBool,
+    /// The newest file of the commit log that has frames of it. Changed by the holder of the round.
+    pub(super) pinned_file: AtomicU64,
+    pub(super) checkpoint: Mutex<Option<Checkpoint>>,
     opened: Instant,
     /// When the last sync ended, in milliseconds after `opened`.
     last_sync_ms: AtomicU64,
@@ -57,6 +92,17 @@ pub struct PartitionLog {
     flush_scheduled: AtomicBool,
     poison: OnceLock<Arc<str>>,
     full: AtomicBool,
+    tail_failed: AtomicBool,
+    pub(super) deleted: AtomicBool,
+}
+
+/// Which directory entries of a partition are durable.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Entries {
+    /// That of its directory.
+    pub(super) directory: bool,
+    /// Those of all segments that begin at or before this offset.
+    pub(super) segments_up_to: Option<u64>,
 }
 
 /// The state in which a partition starts.
@@ -71,31 +117,46 @@ pub(super) struct Opened {
     /// End of what is durable.
     pub(super) durable: u64,
     pub(super) messages: u64,
+    /// Its last segment, if all of it is durable.
+    pub(super) checkpoint: Option<Checkpoint>,
 }
 
 impl PartitionLog {
     pub(super) fn new(shared: Arc<Shared>, opened: Opened, settings: &TopicSettings) -> Self {
-        let Opened { topic, index, dir, segments, end, durable, messages } = opened;
+        let Opened { topic, index, dir, segments, end, durable, messages, checkpoint } = opened;
+        let volume = shared.volumes.of(&*shared.fs, dir.parent().unwrap_or(&dir));
+        // What was found at the start was synced, entries included.
+        let found = segments.last().map(|last| last.start_position());
+        let entries = Entries { directory: found.is_some(), segments_up_to: found };
         Self {
             name: format!("{topic}-{index}").into(),
             topic,
             index,
             dir,
+            volume,
             shared,
+            sync: Mutex::new(entries),
             segments: ArcSwap::from_pointee(segments),
             visible: AtomicU64::new(durable),
+            filed: AtomicU64::new(end),
+            checkpointed: AtomicU64::new(durable),
             written: AtomicU64::new(end),
             messages: AtomicU64::new(messages),
             unflushed: AtomicU64::new(0),
             unflush_threshold: AtomicI32::new(settings.unflush_threshold),
             unflush_interval_ms: AtomicI32::new(settings.unflush_interval_ms),
-            append: Mutex::new(()),
-            sync: Mutex::new(()),
+            filing: Mutex::new(()),
+            tail: Mutex::default(),
+            in_dirty_list: AtomicBool::new(false),
+            pinned_file: AtomicU64::new(0),
+            checkpoint: Mutex::new(checkpoint),
             opened: Instant::now(),
             last_sync_ms: AtomicU64::new(0),
             flush_scheduled: AtomicBool::new(false),
             poison: OnceLock::new(),
             full: AtomicBool::new(false),
+            tail_failed: AtomicBool::new(false),
+            deleted: AtomicBool::new(false),
         }
     }
 
@@ -158,12 +219,28 @@ impl PartitionLog {
 
     /// Why it takes no more messages until a restart, if so.
     pub fn poison(&self) -> Option<&Arc<str>> {
-        self.poison.get()
+        self.poison.get().or_else(|| self.shared.log_poison.get())
     }
 
-    /// Whether the last append found the disk full.
+    /// Whether the last append, or the last attempt to file one, found the disk full.
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
+    }
+
+    /// Whether its own files failed, not the commit log.
+    pub(super) fn is_poisoned_itself(&self) -> bool {
+        self.poison.get().is_some()
+    }
+
+    /// Whether its tail waits for space on the disk.
+    pub(super) fn tail_failed(&self) -> bool {
+        self.tail_failed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_tail_failed(&self, failed: bool) {
+        if self.tail_failed.swap(failed, Ordering::Relaxed) != failed {
+            if failed { self.volume.tail_failed() } else { self.volume.tail_recovered() }
+        }
     }
 
     pub(super) fn min_position(&self, segments: &SegmentList) -> u64 {
@@ -181,7 +258,7 @@ impl PartitionLog {
 
     /// Whether something was written that is not durable and may become so.
     pub(super) fn is_dirty(&self) -> bool {
-        self.visible.load(Ordering::Acquire) < self.written.load(Ordering::Acquire) && self.poison.get().is_none()
+        self.visible.load(Ordering::Acquire) < self.written.load(Ordering::Acquire) && self.poison().is_none()
     }
 
     /// Time until unflushed messages must be synced, zero if by count or by age they must be now (02 §6).
@@ -215,30 +292,23 @@ impl PartitionLog {
         })
     }
 
-    /// Makes durable and visible what was written before the call.
-    ///
-    /// # Errors
-    /// When the partition is poisoned, by this sync or earlier.
-    pub fn sync(&self) -> Result<(), AppendError> {
-        let _syncing = lock(&self.sync);
-        if self.poison.get().is_some() {
-            return Err(self.poison_error());
-        }
-        // Taken before the sync and in this order: what is counted lies below the mark, and the mark below what the
-        // loaded segment or an earlier, already synced one holds.
-        let count = self.unflushed.load(Ordering::Relaxed);
-        let end = self.written.load(Ordering::Acquire);
-        if self.visible.load(Ordering::Acquire) < end
-            && let Some(segment) = self.segments.load().last()
-        {
-            if let Err(error) = segment.file().sync_data() {
-                return Err(self.poison_with(&format!("sync of {} failed: {error}", segment.path().display())));
-            }
-            self.visible.fetch_max(end, Ordering::AcqRel);
-        }
-        self.unflushed.fetch_sub(count, Ordering::Relaxed);
+    /// What a sync of the commit log that begins now makes durable.
+    pub(super) fn about_to_sync(&self) -> Unsynced {
+        // The count first: what is counted lies below the end.
+        let messages = self.unflushed.load(Ordering::Relaxed);
+        Unsynced { end: self.written.load(Ordering::Acquire), messages }
+    }
+
+    /// Takes note that it became durable.
+    pub(super) fn synced(&self, what: Unsynced) {
+        self.mark_visible(what.end);
+        self.unflushed.fetch_sub(what.messages, Ordering::Relaxed);
         self.last_sync_ms.store(self.age_ms(Instant::now()), Ordering::Relaxed);
-        Ok(())
+    }
+
+    /// Moves the visible mark to what became durable; it never goes back.
+    pub(super) fn mark_visible(&self, end: u64) {
+        self.visible.fetch_max(end, Ordering::AcqRel);
     }
 
     /// Ends writing until a restart: what the kernel holds of the file can no longer be trusted.
@@ -254,7 +324,7 @@ impl PartitionLog {
     }
 
     pub(super) fn poison_error(&self) -> AppendError {
-        let reason = self.poison.get().cloned().unwrap_or_else(|| "its messages could not be made durable".into());
+        let reason = self.poison().cloned().unwrap_or_else(|| "its messages could not be made durable".into());
         AppendError::Poisoned { partition: Arc::clone(&self.name), reason }
     }
 
@@ -270,6 +340,13 @@ impl PartitionLog {
             info!(partition = %self.name, "there is space again: puts are accepted");
         }
     }
+}
+
+/// What waits for a sync of the commit log.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unsynced {
+    pub(super) end: u64,
+    messages: u64,
 }
 
 /// Positions are at most 2^63-1: appending and loading refuse what lies beyond.

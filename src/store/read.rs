@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::error::ReadError;
 use super::fs::{DataFile, read_exact_at};
+use super::guard::lock;
 use super::partition::{PartitionLog, offset as to_offset};
 use super::segment::Segment;
 use crate::id::Offset;
@@ -32,6 +33,8 @@ pub struct Region {
     segment: Arc<Segment>,
     position: u64,
     len: usize,
+    /// The bytes themselves where they could not be brought to the file.
+    memory: Option<Bytes>,
 }
 
 impl Region {
@@ -60,6 +63,11 @@ impl Region {
         self.len == 0
     }
 
+    /// The bytes, if they are in memory and not in the file.
+    pub fn memory(&self) -> Option<&Bytes> {
+        self.memory.as_ref()
+    }
+
     /// Fills `buf` from `from` bytes into the region.
     ///
     /// # Errors
@@ -68,7 +76,13 @@ impl Region {
         if from.checked_add(buf.len()).is_none_or(|end| end > self.len) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        read_exact_at(self.file(), buf, self.position + from as u64)
+        match &self.memory {
+            Some(bytes) => {
+                buf.copy_from_slice(bytes.get(from..from + buf.len()).ok_or(io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
+            None => read_exact_at(self.file(), buf, self.position + from as u64),
+        }
     }
 
     /// The whole region.
@@ -99,9 +113,32 @@ impl PartitionLog {
                 let limit = self.shared.max_transfer_size.min(max_bytes as u64);
                 let len = usize::try_from((end - start).min(limit)).unwrap_or(usize::MAX);
                 let position = start - segment.start_position();
-                ReadOutcome::Region(Region { segment: Arc::clone(segment), position, len })
+                let mut region = Region { segment: Arc::clone(segment), position, len, memory: None };
+                self.bring_to_file(start, &mut region);
+                ReadOutcome::Region(region)
             }
             _ => ReadOutcome::AtEnd,
+        }
+    }
+
+    /// Files the tail if the region reaches into it. Where that fails, the region is served from memory, or ends where
+    /// the file does.
+    fn bring_to_file(&self, start: u64, region: &mut Region) {
+        let end = start + region.len as u64;
+        if self.filed.load(Ordering::Acquire) >= end {
+            return;
+        }
+        let filing = lock(&self.filing);
+        // A failure is recorded in the partition.
+        let _still_in_memory = self.file_tail_holding(&filing);
+        let filed = self.filed.load(Ordering::Acquire);
+        if filed >= end {
+            return;
+        }
+        if filed > start {
+            region.len = usize::try_from(filed - start).unwrap_or(region.len);
+        } else {
+            region.memory = self.tail_bytes(start, end, &filing);
         }
     }
 
@@ -132,22 +169,28 @@ impl PartitionLog {
             return Ok(None);
         };
         let room = segment_end.map_or(end, |segment_end| segment_end.min(end)) - start;
-        let position = start - segment.start_position();
-        let path = || segment.path().to_path_buf();
-        let read = |buf: &mut [u8], position| {
-            read_exact_at(segment.file(), buf, position).map_err(|source| ReadError::Io { path: path(), source })
+        let mut region = Region {
+            segment: Arc::clone(segment),
+            position: start - segment.start_position(),
+            len: usize::try_from(room).unwrap_or(usize::MAX),
+            memory: None,
         };
+        self.bring_to_file(start, &mut region);
+        let room = region.len as u64;
+        let path = || segment.path().to_path_buf();
+        let read =
+            |buf: &mut [u8], from| region.read_at(buf, from).map_err(|source| ReadError::Io { path: path(), source });
         let none = || ReadError::NoRecord { offset, path: path() };
         let mut header = [0; HEADER_LEN];
         if room < HEADER_LEN as u64 {
             return Err(none());
         }
-        read(&mut header, position)?;
+        read(&mut header, 0)?;
         let header = RecordHeader::decode(&header);
         let len = header.record_len().filter(|&len| len <= room && !header.is_zero_fill()).ok_or_else(none)?;
         let body_len = usize::try_from(len - HEADER_LEN as u64).map_err(|_| none())?;
         let mut body = vec![0; body_len];
-        read(&mut body, position + HEADER_LEN as u64)?;
+        read(&mut body, HEADER_LEN)?;
         if !header.matches(&body) {
             return Err(none());
         }

@@ -1,176 +1,130 @@
-//! Appending to a partition: writing, rolling, and undoing what failed (02 §6–8, §16).
+//! Where the next record of a partition goes: its directory, its segments, and rolling (02 §6–8, 08 §3–4).
 
-use std::io;
-use std::path::Path;
+use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tracing::warn;
-
+use super::append::LargeBody;
 use super::error::AppendError;
 use super::format::{FileName, parse_file_name, segment_file_name};
-use super::fs::{Kind, is_device_error, is_full, is_out_of_resources};
-use super::gather::{Gather, Outgoing};
+use super::fs::Kind;
 use super::guard::lock;
-use super::partition::{PartitionLog, offset};
+use super::partition::PartitionLog;
 use super::segment::Segment;
-use crate::id::Offset;
+use crate::id::MessageId;
+use crate::message::{HEADER_LEN, RecordHeader};
 
 impl PartitionLog {
-    /// Appends records in their order and reports each one's offset by its number. After a failure none that follows
-    /// is written. What is reported as written is not yet durable.
-    pub(super) fn append(
-        &self,
-        records: &[Outgoing<'_>],
-        gather: &mut Gather,
-        report: &mut dyn FnMut(usize, Result<Offset, AppendError>),
-    ) {
-        let _writer = lock(&self.append);
-        let mut done = 0;
-        while done < records.len() {
-            match self.append_chunk(&records[done..], gather) {
-                Ok((count, mut start)) => {
-                    for (i, record) in records.iter().enumerate().skip(done).take(count) {
-                        report(i, Ok(offset(start)));
-                        start += record.record_len();
-                    }
-                    done += count;
-                }
-                Err(error) => {
-                    (done..records.len()).for_each(|i| report(i, Err(error.clone())));
-                    return;
-                }
-            }
+    /// Whether it takes messages at all, now.
+    pub(super) fn admit(&self) -> Result<(), AppendError> {
+        if self.deleted.load(Ordering::Relaxed) {
+            return Err(AppendError::Deleted(Arc::clone(self.name())));
         }
-    }
-
-    /// Writes the first records, as many as fit one write and the segment: their number and the offset of the first.
-    fn append_chunk(&self, records: &[Outgoing<'_>], gather: &mut Gather) -> Result<(usize, u64), AppendError> {
-        let segment = self.writable_segment()?;
-        let start = self.written.load(Ordering::Acquire);
-        let segment_full = |end: u64| end - segment.start_position() >= self.shared.max_segment_size;
-        let (mut count, mut end) = (0, start);
-        gather.clear();
-        for record in records {
-            let Some(next) = end.checked_add(record.record_len()).filter(|&next| i64::try_from(next).is_ok()) else {
-                break;
-            };
-            gather.push(record);
-            (count, end) = (count + 1, next);
-            if segment_full(end) || gather.is_full() {
-                break;
-            }
-        }
-        if count == 0 {
-            return Err(AppendError::OffsetsExhausted(Arc::clone(self.name())));
-        }
-        let position = start - segment.start_position();
-        if let Err(error) = gather.write(records, segment.file(), position) {
-            return Err(self.undo_write(&segment, position, error));
-        }
-        self.note_full(false);
-        self.messages.fetch_add(count as u64, Ordering::Relaxed);
-        self.unflushed.fetch_add(count as u64, Ordering::Relaxed);
-        self.written.store(end, Ordering::Release);
-        if segment_full(end)
-            && let Err(error) = self.roll()
-            && self.poison().is_none()
-        {
-            // These records are stored; the next append tries again and answers with what still stands in the way.
-            warn!(partition = %self.name(), %error, "could not begin a new segment");
-        }
-        Ok((count, start))
-    }
-
-    /// The segment that the next record goes to: makes the first one, or the one that a full disk prevented.
-    fn writable_segment(&self) -> Result<Arc<Segment>, AppendError> {
         if self.poison().is_some() {
             return Err(self.poison_error());
         }
+        if self.volume.is_full() {
+            // There may be space again.
+            self.shared.tails.retry_failed();
+            if self.volume.is_full() {
+                return Err(AppendError::NoSpace(self.dir().to_path_buf()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The start of the segment that the next record goes to: makes the first one, or the successor of a full one.
+    pub(super) fn segment_for_next(&self) -> Result<u64, AppendError> {
         let written = self.written.load(Ordering::Acquire);
-        let last = self.segment_list().last().cloned();
+        let last = self.segment_list().last().map(|last| last.start_position());
         match last {
             None => {
                 self.make_directory()?;
                 self.begin_segment(written)
             }
-            Some(last) if written - last.start_position() >= self.shared.max_segment_size => self.roll(),
+            Some(last) if written - last >= self.shared.max_segment_size => self.roll(),
             Some(last) => Ok(last),
         }
     }
 
-    /// Syncs the last segment and begins the next one behind it (02 §8).
-    fn roll(&self) -> Result<Arc<Segment>, AppendError> {
-        self.sync()?;
-        self.begin_segment(self.written.load(Ordering::Acquire))
+    /// Bytes that fit the segment before it is full.
+    pub(super) fn room_in_segment(&self, segment: u64) -> u64 {
+        let used = self.written.load(Ordering::Acquire).saturating_sub(segment);
+        self.shared.max_segment_size.saturating_sub(used)
     }
 
-    /// Creates an empty segment whose directory entry is durable, and publishes it.
-    fn begin_segment(&self, start: u64) -> Result<Arc<Segment>, AppendError> {
+    /// Fills the last segment up to what has an offset and begins the next one behind it (02 §8).
+    fn roll(&self) -> Result<u64, AppendError> {
+        // Its entry is durable before the next one exists: a missing segment below another was removed on purpose.
+        self.sync_entries(&mut lock(&self.sync))?;
+        let filing = lock(&self.filing);
+        self.file_tail_holding(&filing)?;
+        let start = self.begin_segment(self.written.load(Ordering::Acquire))?;
+        drop(filing);
+        Ok(start)
+    }
+
+    /// Creates an empty segment and publishes it. Its entry becomes durable with the next checkpoint.
+    fn begin_segment(&self, start: u64) -> Result<u64, AppendError> {
         let path = self.dir().join(segment_file_name(start));
-        let fs = &self.shared.fs;
-        let file = fs.create(&path).map_err(|error| self.io_error("create the segment", &path, error))?;
-        if let Err(error) = self.sync_entries(self.dir()) {
-            // Unless it is poisoned, the next append begins the segment anew.
-            if self.poison().is_none()
-                && let Err(removal) = fs.remove_file(&path)
-            {
-                return Err(self.poison_with(&format!("{} could not be taken back: {removal}", path.display())));
-            }
-            return Err(error);
-        }
+        let file = self.shared.fs.create(&path).map_err(|error| self.io_error("create the segment", &path, error))?;
         let segment = Arc::new(Segment::new(start, path, file));
-        self.segments.store(Arc::new(self.segment_list().with(Arc::clone(&segment))));
-        Ok(segment)
+        self.segments.store(Arc::new(self.segment_list().with(segment)));
+        self.note_full(false);
+        Ok(start)
     }
 
-    /// Makes the partition's directory, durably. An empty one that is there already is taken.
+    /// Makes the partition's directory. An empty one that is there already is taken.
     fn make_directory(&self) -> Result<(), AppendError> {
         let (fs, dir) = (&self.shared.fs, self.dir());
         match fs.kind(dir).map_err(|error| self.io_error("look at", dir, error))? {
             None => fs.create_dir(dir).map_err(|error| match self.io_error("create", dir, error) {
                 AppendError::Io { path, source, .. } => AppendError::CreateDirectory { path, source },
                 full_or_poisoned => full_or_poisoned,
-            })?,
+            }),
             Some(Kind::Directory) => {
                 let entries = fs.list(dir).map_err(|error| self.io_error("list", dir, error))?;
                 let is_segment = |name: &str| parse_file_name(name) != FileName::Foreign;
                 if entries.iter().any(|entry| is_segment(&entry.name.to_string_lossy())) {
                     return Err(AppendError::ForeignSegments(dir.to_path_buf()));
                 }
+                Ok(())
             }
-            Some(_) => return Err(AppendError::NotADirectory(dir.to_path_buf())),
+            Some(_) => Err(AppendError::NotADirectory(dir.to_path_buf())),
         }
-        dir.parent().map_or(Ok(()), |parent| self.sync_entries(parent))
     }
 
-    fn sync_entries(&self, dir: &Path) -> Result<(), AppendError> {
-        self.shared.fs.sync_dir(dir).map_err(|error| {
-            if is_out_of_resources(&error) {
-                return self.io_error("open the directory", dir, error);
-            }
-            self.poison_with(&format!("sync of the directory {} failed: {error}", dir.display()))
-        })
-    }
-
-    /// Takes a failed write back, so that bytes of it never shift later offsets.
-    fn undo_write(&self, segment: &Segment, position: u64, error: io::Error) -> AppendError {
-        let path = segment.path();
-        if let Err(undo) = segment.file().set_len(position) {
-            let path = path.display();
-            return self.poison_with(&format!("write to {path} failed ({error}) and could not be undone: {undo}"));
+    /// Writes a large record straight to its segment and makes it durable there, with everything before it (08 §3).
+    ///
+    /// # Errors
+    /// When the disk is full or failed; the next record gets the same offset, unless the partition is poisoned.
+    pub(super) fn write_large(&self, id: MessageId, large: &LargeBody) -> Result<(), AppendError> {
+        let LargeBody { flag, checksum, body } = large;
+        let length = i32::try_from(body.len()).map_err(|_| AppendError::BodyTooLong(body.len()))?;
+        let mut header = Vec::with_capacity(HEADER_LEN);
+        RecordHeader { length, checksum: *checksum, id, flag: *flag }.encode(&mut header);
+        let len = (header.len() + body.len()) as u64;
+        {
+            let filing = lock(&self.filing);
+            self.file_tail_holding(&filing)?;
+            self.write_to_last_segment(&mut [IoSlice::new(&header), IoSlice::new(body)], len)?;
+            self.written.fetch_add(len, Ordering::AcqRel);
         }
-        self.io_error("write to", path, error)
+        self.make_checkpoint().inspect_err(|_| self.take_back(len))?;
+        self.mark_visible(self.written.load(Ordering::Acquire));
+        Ok(())
     }
 
-    fn io_error(&self, action: &'static str, path: &Path, error: io::Error) -> AppendError {
-        if is_full(&error) {
-            self.note_full(true);
-            AppendError::NoSpace(path.to_path_buf())
-        } else if is_device_error(&error) {
-            self.poison_with(&format!("could not {action} {}: {error}", path.display()))
-        } else {
-            AppendError::Io { action, path: path.to_path_buf(), source: Arc::new(error) }
+    /// Takes the last bytes back, which are in the segment but nowhere visible.
+    fn take_back(&self, len: u64) {
+        let _filing = lock(&self.filing);
+        self.written.fetch_sub(len, Ordering::AcqRel);
+        let filed = self.filed.fetch_sub(len, Ordering::AcqRel) - len;
+        let segments = self.segment_list();
+        let Some(last) = segments.last() else { return };
+        if let Err(error) = last.file().set_len(filed.saturating_sub(last.start_position())) {
+            // They might come to light under the offset of another message.
+            self.poison_with(&format!("{} could not be cut back: {error}", last.path().display()));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::config::TopicSettings;
 use crate::id::{PartitionIndex, TopicName};
 use crate::message::{NO_CHECKSUM, checksum};
 use crate::protocol::{Opaque, Put, Response, Status};
-use crate::store::{Append, AppendError, AppendGroup, Appended, PartitionLog};
+use crate::store::{AppendError, AppendGroup, AppendSink, Appended, PartitionLog};
 
 impl Processor {
     /// Accepts a put into the batch, or refuses it.
@@ -31,7 +31,7 @@ impl Processor {
         }
         match accepted {
             Ok((partition, checksum)) => {
-                batch.puts.push(Append { partition, flag: put.flag, checksum, body: put.body }, put.opaque);
+                batch.puts.push(put, &partition, checksum);
             }
             Err(refusal) => {
                 if refusal.status() == Status::ERROR {
@@ -122,19 +122,10 @@ impl Processor {
     ) {
         let room = self.committer_room.take(puts.cost()).await;
         let processor = Arc::clone(self);
-        let Puts { appends, opaques, .. } = puts;
-        let places: Vec<Arc<PartitionLog>> = appends.iter().map(|append| Arc::clone(&append.partition)).collect();
-        let done = move |results: Vec<Result<Appended, AppendError>>| {
-            drop(room);
-            let mut ready = Answers::default();
-            ready.permit = permit;
-            for ((result, opaque), place) in results.into_iter().zip(opaques).zip(places) {
-                processor.encode_put_result(result, &place, opaque, ready.buffer());
-            }
-            // The connection may be gone; what was stored stays stored.
-            let _ = answers.send(ready);
-        };
-        self.store.committer().submit(AppendGroup { puts: appends, done: Box::new(done) });
+        let sink = PutSink(std::sync::Mutex::new(Some((processor, answers, room, permit))));
+        let Puts { group } = puts;
+        let group = group.with_sink(Arc::new(sink));
+        self.store.committer().submit(&mut vec![group]);
     }
 
     fn encode_put_result(
@@ -156,6 +147,30 @@ impl Processor {
                 Refusal::Put { topic, partition: place.index(), detail: error.to_string() }
                     .encode(identity, opaque, out);
             }
+        }
+    }
+}
+
+struct PutSink(
+    std::sync::Mutex<
+        Option<(Arc<Processor>, AnswerSender, Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>)>,
+    >,
+);
+
+impl AppendSink for PutSink {
+    fn complete(&self, groups: &mut Vec<AppendGroup>) {
+        for group in groups.drain(..) {
+            let Some((processor, answers, room, permit)) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+            else {
+                continue;
+            };
+            drop(room);
+            let mut ready = Answers::default();
+            ready.permit = permit;
+            for (token, place, result) in group.results() {
+                processor.encode_put_result(result, place, Opaque::new(token.cast_signed()), ready.buffer());
+            }
+            let _ = answers.send(ready);
         }
     }
 }

@@ -1,0 +1,124 @@
+//! The checkpointer: makes segments durable by themselves, so that files of the commit log can be used again (08 §4).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tracing::{error, warn};
+
+use super::commit_log::pool::{Pool, Sealed, is_want_of_space};
+use super::commit_log::writer::LogWriter;
+use super::error::AppendError;
+use super::partition::PartitionLog;
+
+/// How soon something that failed for want of space or of descriptors is tried again.
+const RETRY_PERIOD: Duration = Duration::from_millis(500);
+
+/// As long as files are in reserve, the disk is left to the puts for this multiple of the time that a segment's sync
+/// took,
+const PACE: u32 = 2;
+
+/// but at most for this time.
+const PACE_MAX: Duration = Duration::from_millis(100);
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::store) struct Checkpointer {
+    pool: Arc<Pool>,
+    /// A thread runs it.
+    has_thread: AtomicBool,
+}
+
+/// What a step came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Done,
+    Nothing,
+    /// A full disk or missing descriptors stand in the way.
+    Blocked,
+}
+
+impl Checkpointer {
+    pub(in crate::store) fn new(pool: Arc<Pool>) -> Self {
+        Self { pool, has_thread: AtomicBool::new(false) }
+    }
+
+    /// Starts the thread.
+    pub(in crate::store) fn spawn(self: &Arc<Self>) -> std::io::Result<thread::JoinHandle<()>> {
+        let checkpointer = Arc::clone(self);
+        let thread = thread::Builder::new().name("metaq-checkpoint".to_owned()).spawn(move || checkpointer.run())?;
+        self.has_thread.store(true, Ordering::Release);
+        Ok(thread)
+    }
+
+    fn run(&self) {
+        while self.pool.wait_for_work(RETRY_PERIOD) {
+            if self.step() == Step::Blocked {
+                thread::sleep(RETRY_PERIOD);
+            }
+        }
+    }
+
+    /// For a log that has no file left: does the work itself where no thread does it.
+    pub(in crate::store) fn help_out(&self, _waiting: &LogWriter) -> Result<(), AppendError> {
+        if !self.has_thread.load(Ordering::Acquire) {
+            self.step();
+        }
+        Ok(())
+    }
+
+    /// Checkpoints the oldest full file, or makes a file if one is wanted.
+    fn step(&self) -> Step {
+        if self.pool.wants_file() {
+            return self.make_file();
+        }
+        let Some(sealed) = self.pool.oldest_sealed() else { return Step::Nothing };
+        for partition in sealed.pins.iter() {
+            let start = Instant::now();
+            match partition.make_checkpoint() {
+                Ok(()) => self.pace(start.elapsed()),
+                Err(AppendError::Poisoned { .. }) => {
+                    if !self.set_aside(&sealed, partition) {
+                        return Step::Blocked;
+                    }
+                }
+                Err(AppendError::NoSpace(path)) => {
+                    self.pool.note_full(Some(path));
+                    return Step::Blocked;
+                }
+                Err(error) => {
+                    warn!(partition = %partition.name(), %error, "a checkpoint failed and is tried again");
+                    return Step::Blocked;
+                }
+            }
+        }
+        self.pool.release(sealed.number);
+        Step::Done
+    }
+
+    fn make_file(&self) -> Step {
+        match self.pool.make_file() {
+            Ok(()) => Step::Done,
+            Err(error) => {
+                // With a full file that can be checkpointed instead, nobody has to wait for this one.
+                if is_want_of_space(&error) && self.pool.oldest_sealed().is_none() {
+                    self.pool.note_full(Some(self.pool.dir().to_path_buf()));
+                }
+                error!(%error, "could not make a further file for the commit log: free space on dataLogPath");
+                Step::Blocked
+            }
+        }
+    }
+
+    /// Leaves the disk to the puts for a while.
+    fn pace(&self, took: Duration) {
+        if self.has_thread.load(Ordering::Acquire) && !self.pool.is_out_of_files() && !self.pool.is_closed() {
+            thread::sleep((took * PACE).min(PACE_MAX));
+        }
+    }
+
+    fn set_aside(&self, _sealed: &Sealed, _partition: &PartitionLog) -> bool {
+        false
+    }
+}

@@ -1,0 +1,121 @@
+//! Syncs of the commit log: one covers every partition (08 §3).
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+use tracing::{error, info};
+
+use crate::store::fs::DataFile;
+use crate::store::guard::lock;
+use crate::store::partition::{PartitionLog, Shared, Unsynced};
+
+/// What a sync makes durable: frames that are written, and how far each partition reaches with them.
+#[derive(Debug)]
+pub(in crate::store) struct Covered {
+    pub(in crate::store) file: Arc<dyn DataFile>,
+    pub(in crate::store) path: PathBuf,
+    /// Of the last frame.
+    pub(in crate::store) sequence: u64,
+    pub(in crate::store) partitions: Vec<(Arc<PartitionLog>, Unsynced)>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::store) struct Syncs {
+    shared: Arc<Shared>,
+    /// The highest sequence that is durable.
+    durable: AtomicU64,
+    /// One sync at a time: the kernel reports a failed write-back to one of several concurrent syncs only.
+    running: Mutex<Option<Histogram<u32>>>,
+}
+
+/// A time of the syncs' histogram in microseconds.
+const LONGEST_SYNC_US: u64 = 60_000_000;
+
+impl Syncs {
+    pub(in crate::store) fn new(shared: Arc<Shared>) -> Self {
+        let times = Histogram::new_with_max(LONGEST_SYNC_US, 2).ok();
+        Self { shared, durable: AtomicU64::new(0), running: Mutex::new(times) }
+    }
+
+    pub(in crate::store) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Whether the log has failed.
+    pub(in crate::store) fn failed(&self) -> bool {
+        self.shared.log_poison.get().is_some()
+    }
+
+    /// Makes frames durable and moves the visible marks. Gives back the emptied list for the next time.
+    ///
+    /// A failure poisons the log: which of its pages are on the disk is unknown from then on. The sync is never tried
+    /// again.
+    pub(in crate::store) fn sync(&self, covered: Covered) -> Vec<(Arc<PartitionLog>, Unsynced)> {
+        let Covered { file, path, sequence, mut partitions } = covered;
+        let is_durable = {
+            let mut times = lock(&self.running);
+            self.shared.log_poison.get().is_none() && {
+                // Another sync that began later may have covered it.
+                self.durable() >= sequence || self.sync_file(&*file, &path, sequence, &mut times)
+            }
+        };
+        if is_durable {
+            partitions.iter().for_each(|(partition, unsynced)| partition.synced(*unsynced));
+        }
+        partitions.clear();
+        partitions
+    }
+
+    fn sync_file(
+        &self,
+        file: &dyn DataFile,
+        path: &std::path::Path,
+        sequence: u64,
+        times: &mut Option<Histogram<u32>>,
+    ) -> bool {
+        let start = Instant::now();
+        let result = file.sync_data();
+        if let Some(times) = times {
+            times.saturating_record(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
+        }
+        match result {
+            Ok(()) => {
+                self.durable.fetch_max(sequence, Ordering::AcqRel);
+                true
+            }
+            Err(error) => {
+                poison(&self.shared, &format!("sync of the commit log {} failed: {error}", path.display()));
+                false
+            }
+        }
+    }
+
+    /// Says how long syncs took.
+    pub(in crate::store) fn log_times(&self) {
+        let times = lock(&self.running);
+        if let Some(times) = times.as_ref().filter(|times| !times.is_empty()) {
+            info!(
+                syncs = times.len(),
+                p50_us = times.value_at_quantile(0.5),
+                p99_us = times.value_at_quantile(0.99),
+                max_us = times.max(),
+                "syncs of the commit log"
+            );
+        }
+    }
+}
+
+/// Ends writing to every partition until a restart.
+pub(in crate::store) fn poison(shared: &Shared, reason: &str) {
+    if shared.log_poison.set(reason.into()).is_ok() {
+        error!(
+            reason,
+            "the commit log failed: all partitions serve what is durable and take no more messages until the broker is \
+             restarted, which finds out what the disk really holds; check the disk first"
+        );
+    }
+}
