@@ -5,14 +5,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
 use metaq::id::{BrokerId, Offset, PartitionIndex};
 use metaq::message::{Records, checksum};
 use metaq::store::{
-    Append, AppendGroup, Appended, OsFileSystem, PartitionLog, ReadOutcome, Store, StoreOptions, TopicSettings,
+    AppendError, AppendGroup, AppendSink, Appended, OsFileSystem, PartitionLog, ReadOutcome, Store, StoreOptions,
+    TopicSettings,
 };
 use serde_json::{Value, json};
 
@@ -59,6 +60,8 @@ fn open(data: &Path) -> Store {
         max_segment_size: 16_384,
         max_transfer_size: 1 << 20,
         free_space_warning_bytes: 0,
+        commit_log_file_bytes: 1 << 20,
+        commit_log_files: 4,
         topic_settings: Arc::new(move |_| settings.clone()),
     };
     Store::open(options, Arc::new(OsFileSystem)).unwrap()
@@ -106,12 +109,23 @@ fn sorted(mut messages: Vec<Value>) -> Vec<Value> {
     messages
 }
 
+struct Results(Mutex<mpsc::Sender<Result<Appended, AppendError>>>);
+
+impl AppendSink for Results {
+    fn complete(&self, groups: &mut Vec<AppendGroup>) {
+        for group in groups.drain(..) {
+            for (_, _, result) in group.results() {
+                self.0.lock().unwrap().send(result).unwrap();
+            }
+        }
+    }
+}
+
 fn put(store: &Store, partition: &Arc<PartitionLog>, body: &[u8]) -> Appended {
     let (sender, answer) = mpsc::channel();
-    let body = Bytes::copy_from_slice(body);
-    let put = Append { partition: Arc::clone(partition), flag: 0, checksum: checksum(&body), body };
-    let done = Box::new(move |mut results: Vec<_>| sender.send(results.remove(0)).unwrap());
-    store.committer().submit(AppendGroup { puts: vec![put], done });
+    let mut group = AppendGroup::new(Arc::new(Results(Mutex::new(sender))));
+    group.push(partition, 0, checksum(body), body, 0);
+    store.committer().submit(&mut vec![group]);
     answer.recv_timeout(Duration::from_secs(20)).unwrap().unwrap()
 }
 

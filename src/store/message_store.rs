@@ -250,6 +250,11 @@ impl Store {
         &self.ids
     }
 
+    /// Makes durable and visible everything that was written before the call, unless a disk fails.
+    pub fn flush(&self) {
+        self.log.flush();
+    }
+
     /// Partitions that the operator closed.
     pub fn closed_partitions(&self) -> &ClosedPartitions {
         &self.closed_partitions

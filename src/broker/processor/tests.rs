@@ -41,6 +41,8 @@ impl Fixture {
             max_segment_size: 1000,
             max_transfer_size: 1000,
             free_space_warning_bytes: 0,
+            commit_log_file_bytes: 1 << 20,
+            commit_log_files: 4,
             topic_settings: Arc::new(move |_| store_settings(settings.topics.defaults())),
         };
         let store = Arc::new(Store::open(options, Arc::new(OsFileSystem)).unwrap());

@@ -1,8 +1,9 @@
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
+use super::super::{AppendGroup, AppendSink};
 use super::kit::*;
 use crate::id::Offset;
 use crate::message::checksum;
@@ -44,6 +45,26 @@ fn offsets_are_dense_and_ids_ascend_in_the_order_of_arrival() {
     }
 }
 
+/// Tells in which order groups come back.
+struct Order(usize, Mutex<std::sync::mpsc::Sender<(usize, bool)>>);
+
+impl AppendSink for Order {
+    fn complete(&self, groups: &mut Vec<AppendGroup>) {
+        for group in groups.drain(..) {
+            let is_ok = group.results().all(|(_, _, result)| result.is_ok());
+            self.1.lock().unwrap().send((self.0, is_ok)).unwrap();
+        }
+    }
+}
+
+struct Panics;
+
+impl AppendSink for Panics {
+    fn complete(&self, _groups: &mut Vec<AppendGroup>) {
+        panic!("a fault of the receiver, expected in this test");
+    }
+}
+
 #[test]
 fn answers_come_in_the_order_of_the_calls() {
     let bench = Bench::new(|_| {});
@@ -51,14 +72,10 @@ fn answers_come_in_the_order_of_the_calls() {
     let modes = [GROUP_COMMIT, PERIODIC];
     let partitions: Vec<_> = (0..2).map(|i| bench.partition("t", i, &modes[usize::try_from(i).unwrap()])).collect();
     for i in 0..100 {
-        let sender = sender.clone();
-        let partition = Arc::clone(&partitions[(i / 3) % 2]);
-        let body = Bytes::from_static(b"x");
-        let put = super::super::Append { partition, flag: 0, checksum: checksum(&body), body };
-        bench.store.committer().submit(super::super::AppendGroup {
-            puts: vec![put],
-            done: Box::new(move |results| sender.send((i, results[0].is_ok())).unwrap()),
-        });
+        let partition = &partitions[(i / 3) % 2];
+        let mut group = AppendGroup::new(Arc::new(Order(i, Mutex::new(sender.clone()))));
+        group.push(partition, 0, checksum(b"x"), b"x", 0);
+        bench.store.committer().submit(&mut vec![group]);
     }
     for i in 0..100 {
         assert_eq!(order.recv_timeout(DEADLINE), Ok((i, true)));
@@ -134,8 +151,7 @@ fn an_empty_group_and_a_panicking_receiver_leave_the_committer_at_work() {
     let bench = Bench::new(|_| {});
     let partition = bench.partition("t", 0, &GROUP_COMMIT);
     assert_eq!(answer(&submit(&bench.store, Vec::new())).len(), 0);
-    let done: super::super::Done = Box::new(|_| panic!("a fault of the receiver, expected in this test"));
-    bench.store.committer().submit(super::super::AppendGroup { puts: Vec::new(), done });
+    bench.store.committer().submit(&mut vec![AppendGroup::new(Arc::new(Panics))]);
     assert!(put(&bench.store, &partition, b"x").is_ok());
 }
 

@@ -21,7 +21,7 @@ fn messages_of_a_periodic_partition_are_answered_after_the_write_and_seen_after_
     assert_eq!((partition.max_offset(), partition.written_offset()), (Offset::ZERO, Offset::new(75)));
     assert_eq!(read_all(&partition), []);
     bench.faults.hold_syncs(false);
-    partition.sync().unwrap();
+    bench.store.flush();
     assert_eq!(read_all(&partition).len(), 3);
 }
 

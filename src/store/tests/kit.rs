@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tempfile::TempDir;
 
 use super::super::{
-    Append, AppendError, AppendGroup, Appended, FileSystem, OsFileSystem, PartitionLog, ReadOutcome, Store, StoreError,
-    StoreOptions, TopicSettings,
+    AppendError, AppendGroup, AppendSink, Appended, FileSystem, OsFileSystem, PartitionLog, ReadOutcome, Store,
+    StoreError, StoreOptions, TopicSettings,
 };
 use super::faulty::{Faults, FaultyFs};
 use crate::id::{BrokerId, MessageId, Offset, PartitionIndex, TopicName};
@@ -40,6 +41,8 @@ pub(super) fn options(dir: &Path) -> StoreOptions {
         max_segment_size: 1 << 30,
         max_transfer_size: 1 << 20,
         free_space_warning_bytes: 0,
+        commit_log_file_bytes: 4 << 20,
+        commit_log_files: 4,
         topic_settings: Arc::new(|_| GROUP_COMMIT),
     }
 }
@@ -77,19 +80,33 @@ impl Bench {
 
 pub(super) type Answer = Receiver<Vec<Result<Appended, AppendError>>>;
 
+/// Sends the results of each group to whoever waits for it.
+struct Results(Mutex<Sender<Vec<Result<Appended, AppendError>>>>);
+
+impl AppendSink for Results {
+    fn complete(&self, groups: &mut Vec<AppendGroup>) {
+        for group in groups.drain(..) {
+            let results = group.results().map(|(_, _, result)| result).collect();
+            // Whoever asked may have given up.
+            let _ = self.0.lock().unwrap().send(results);
+        }
+    }
+}
+
+/// A group of messages and where its results come out.
+pub(super) fn group(puts: Vec<(&Arc<PartitionLog>, Bytes)>) -> (AppendGroup, Answer) {
+    let (sender, answer) = channel();
+    let mut group = AppendGroup::new(Arc::new(Results(Mutex::new(sender))));
+    for (partition, body) in puts {
+        group.push_bytes(partition, 0, checksum(&body), body, 0);
+    }
+    (group, answer)
+}
+
 /// Hands a group over without waiting.
 pub(super) fn submit(store: &Store, puts: Vec<(&Arc<PartitionLog>, Bytes)>) -> Answer {
-    let (sender, answer) = channel();
-    let append = |(partition, body): (&Arc<PartitionLog>, Bytes)| Append {
-        partition: Arc::clone(partition),
-        flag: 0,
-        checksum: checksum(&body),
-        body,
-    };
-    store.committer().submit(AppendGroup {
-        puts: puts.into_iter().map(append).collect(),
-        done: Box::new(move |results| sender.send(results).unwrap()),
-    });
+    let (group, answer) = group(puts);
+    store.committer().submit(&mut vec![group]);
     answer
 }
 
