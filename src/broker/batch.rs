@@ -1,10 +1,7 @@
 //! What one pass over the input of a connection brought.
 
 use super::outbound::Answers;
-use std::sync::Arc;
-
-use crate::protocol::Put;
-use crate::store::{AppendGroup, PartitionLog};
+use crate::store::AppendGroup;
 
 /// What a command counts beyond its body: its bookkeeping and a typical answer.
 const COMMAND_BYTES: usize = 512;
@@ -20,18 +17,23 @@ const STATISTICS_BYTES: usize = 16 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) answers: Answers,
-    pub(super) puts: Puts,
+    /// Accepted puts in the order of arrival; the token of each is its opaque.
+    pub(super) puts: AppendGroup,
     commands: usize,
     extra: usize,
 }
 
-/// Accepted puts in the order of arrival.
-#[derive(Debug, Default)]
-pub(super) struct Puts {
-    pub(super) group: AppendGroup,
-}
-
 impl Batch {
+    /// An empty batch whose puts are gathered in a group.
+    pub(super) fn new(puts: AppendGroup) -> Self {
+        Self { puts, ..Self::default() }
+    }
+
+    /// Whether nothing was done yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands == 0
+    }
+
     /// Counts a command, whatever becomes of it.
     pub(super) fn count_command(&mut self) {
         self.commands += 1;
@@ -44,26 +46,16 @@ impl Batch {
 
     /// Whether it should be handed over before the next command.
     pub(super) fn is_full(&self) -> bool {
-        self.answers.buffered() + self.puts.group.bytes() + self.commands * COMMAND_BYTES + self.extra >= BATCH_BYTES
+        self.answers.buffered() + self.puts.bytes() + self.commands * COMMAND_BYTES + self.extra >= BATCH_BYTES
     }
 
     /// What the commands with a ready answer count against the connection's limit.
     pub(super) fn answers_cost(&self) -> usize {
-        self.answers.buffered() + (self.commands - self.puts.group.len()) * COMMAND_BYTES
-    }
-}
-
-impl Puts {
-    pub(super) fn push(&mut self, put: Put, partition: &Arc<PartitionLog>, checksum: i32) {
-        self.group.push_bytes(partition, put.flag, checksum, put.body, put.opaque.get().cast_unsigned());
+        self.answers.buffered() + (self.commands - self.puts.len()) * COMMAND_BYTES
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.group.is_empty()
-    }
-
-    /// What they count against limits of bytes in flight.
-    pub(super) fn cost(&self) -> usize {
-        self.group.bytes() + self.group.len() * COMMAND_BYTES
+    /// What the puts count against limits of bytes in flight.
+    pub(super) fn puts_cost(&self) -> usize {
+        self.puts.bytes() + self.puts.len() * COMMAND_BYTES
     }
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf as _, BytesMut};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -18,8 +18,10 @@ use super::activity::Activity;
 use super::batch::Batch;
 use super::outbound::{AnswerSender, OutputError, write_answers};
 use super::processor::Processor;
+use super::reactor::{InFlight, Reactor};
 use super::room::Room;
-use crate::protocol::{Command, DecodeError, Decoder, Limits, Request};
+use super::routes::Route;
+use crate::protocol::{Command, DecodeError, Decoder, Limits, PlainPut, Request};
 
 /// Bytes that are read from a socket at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -66,7 +68,7 @@ enum InputEnd {
 pub(super) async fn serve(
     mut stream: TcpStream,
     peer: SocketAddr,
-    processor: Arc<Processor>,
+    reactor: Arc<Reactor>,
     limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
@@ -74,7 +76,8 @@ pub(super) async fn serve(
     let (answers, queue) = mpsc::unbounded_channel();
     let (mut read, mut write) = stream.split();
     let input = Input {
-        processor: &processor,
+        processor: reactor.processor(),
+        reactor: &reactor,
         budget: Room::new(limits.in_flight_bytes),
         limits,
         activity: &activity,
@@ -139,6 +142,7 @@ async fn passed(deadline: Option<Instant>) {
 /// The reading side of a connection.
 struct Input<'a> {
     processor: &'a Arc<Processor>,
+    reactor: &'a Arc<Reactor>,
     budget: Room,
     limits: ConnectionLimits,
     activity: &'a Activity,
@@ -149,10 +153,12 @@ impl Input<'_> {
     async fn run(&self, read: &mut ReadHalf<'_>, answers: AnswerSender) -> io::Result<InputEnd> {
         let mut decoder = Decoder::new(self.limits.frames);
         let mut buffer = BytesMut::new();
+        let mut plain = PlainPuts { processor: self.processor, limits: self.limits.frames, route: None };
+        let mut batch = self.new_batch();
         // Held while a large body arrives, with the time by which it must have.
         let mut room: Option<(Option<OwnedSemaphorePermit>, Instant)> = None;
         loop {
-            if let Some(end) = self.carry_out(&mut decoder, &mut buffer, &answers).await {
+            if let Some(end) = self.carry_out(&mut decoder, &mut buffer, &mut plain, &mut batch, &answers).await {
                 return Ok(end);
             }
             let missing = decoder.missing(&buffer);
@@ -171,7 +177,7 @@ impl Input<'_> {
                 biased;
                 () = self.stop.cancelled() => return Ok(InputEnd::Stopped),
                 () = passed(deadline) => return Ok(InputEnd::Late),
-                read = fill(read, &decoder, &mut buffer) => match read? {
+                read = fill(read, &decoder, &mut buffer, &mut plain, &mut batch) => match read? {
                     0 => return Ok(InputEnd::Eof { in_a_command: !decoder.is_at_boundary(&buffer) }),
                     _ => self.activity.note(),
                 },
@@ -184,20 +190,27 @@ impl Input<'_> {
         &self,
         decoder: &mut Decoder,
         buffer: &mut BytesMut,
+        plain: &mut PlainPuts<'_>,
+        batch: &mut Batch,
         answers: &AnswerSender,
     ) -> Option<InputEnd> {
-        let mut batch = Batch::default();
         let end = loop {
-            match decoder.decode(buffer) {
-                Ok(Some(Command::Request(Request::Quit))) => break Some(InputEnd::Quit),
-                Ok(Some(Command::Request(request))) => self.processor.process(request, &mut batch),
-                // Nobody was asked, so nobody waits for it (01 §13.6).
-                Ok(Some(Command::Response(_))) => {}
-                Ok(None) => break None,
-                Err(error) => break Some(InputEnd::Malformed(error)),
+            if decoder.is_idle() {
+                let taken = plain.take(buffer, batch);
+                buffer.advance(taken);
+            }
+            if !batch.is_full() {
+                match decoder.decode(buffer) {
+                    Ok(Some(Command::Request(Request::Quit))) => break Some(InputEnd::Quit),
+                    Ok(Some(Command::Request(request))) => self.processor.process(request, batch),
+                    // Nobody was asked, so nobody waits for it (01 §13.6).
+                    Ok(Some(Command::Response(_))) => {}
+                    Ok(None) => break None,
+                    Err(error) => break Some(InputEnd::Malformed(error)),
+                }
             }
             if batch.is_full() {
-                self.submit(std::mem::take(&mut batch), answers).await;
+                self.submit(batch, answers).await;
                 // A flood is worked off without waiting for anything: let the others have their turn.
                 tokio::task::yield_now().await;
             }
@@ -206,18 +219,76 @@ impl Input<'_> {
         end
     }
 
+    fn new_batch(&self) -> Batch {
+        Batch::new(self.reactor.new_group())
+    }
+
     /// Waits until there is room for the batch, then sends its answers and hands its puts over.
-    async fn submit(&self, batch: Batch, answers: &AnswerSender) {
-        let cost = batch.answers_cost();
+    async fn submit(&self, batch: &mut Batch, answers: &AnswerSender) {
+        if batch.is_empty() {
+            return;
+        }
+        let batch = std::mem::replace(batch, self.new_batch());
+        let (answers_cost, puts_cost) = (batch.answers_cost(), batch.puts_cost());
         let Batch { answers: mut ready, puts, .. } = batch;
         if !ready.is_empty() {
-            ready.permit = self.budget.take(cost).await;
+            ready.permit = self.budget.take(answers_cost).await;
             // Without a writer the connection is over, and this task with it.
             let _ = answers.send(ready);
         }
-        if !puts.is_empty() {
-            let permit = self.budget.take(puts.cost()).await;
-            self.processor.submit(puts, permit, answers.clone()).await;
+        if puts.is_empty() {
+            return self.reactor.keep(puts);
+        }
+        let permit = self.budget.take(puts_cost).await;
+        let room = self.processor.committer_room().take(puts_cost).await;
+        self.reactor.submit(puts, InFlight { answers: answers.clone(), permit, room });
+    }
+}
+
+/// Takes puts of the usual kind straight from where they were read.
+struct PlainPuts<'a> {
+    processor: &'a Processor,
+    limits: Limits,
+    /// Of the last topic.
+    route: Option<Arc<Route>>,
+}
+
+impl PlainPuts<'_> {
+    /// Takes as many as there are at the start of the input: how many bytes those were. Stops when the batch is full.
+    fn take(&mut self, input: &[u8], batch: &mut Batch) -> usize {
+        let (mut taken, mut count, mut bytes) = (0, 0, 0);
+        while let Some((put, len)) = PlainPut::decode(input.get(taken..).unwrap_or_default(), self.limits) {
+            if batch.is_full() {
+                break;
+            }
+            if self.route.as_ref().is_none_or(|route| route.topic() != put.topic) {
+                self.count(count, bytes);
+                (count, bytes) = (0, 0);
+                self.route = self.processor.routes().find(put.topic);
+            }
+            let Some(route) = &self.route else { break };
+            if !self.processor.plain_put(&put, route, batch) {
+                // Perhaps only because the route is out of date.
+                let known = self.processor.routes().find(put.topic);
+                if known.as_ref().is_none_or(|known| Arc::ptr_eq(known, route)) {
+                    break;
+                }
+                self.count(count, bytes);
+                (count, bytes) = (0, 0);
+                self.route = known;
+                continue;
+            }
+            taken += len;
+            count += 1;
+            bytes += put.body.len() as u64;
+        }
+        self.count(count, bytes);
+        taken
+    }
+
+    fn count(&self, count: u64, bytes: u64) {
+        if let Some(route) = self.route.as_ref().filter(|_| count > 0) {
+            self.processor.count_plain_puts(route, count, bytes);
         }
     }
 }
@@ -230,7 +301,13 @@ thread_local! {
 /// Reads what is there. It lands in a place that is shared by all connections of a thread, and takes memory of its own
 /// only in the size it has: a small command that waits long does not hold on to the space of a large read, and silent
 /// connections cost next to nothing. The rest of a large body goes straight into its place.
-async fn fill(read: &mut ReadHalf<'_>, decoder: &Decoder, buffer: &mut BytesMut) -> io::Result<usize> {
+async fn fill(
+    read: &mut ReadHalf<'_>,
+    decoder: &Decoder,
+    buffer: &mut BytesMut,
+    plain: &mut PlainPuts<'_>,
+    batch: &mut Batch,
+) -> io::Result<usize> {
     if buffer.is_empty() {
         *buffer = BytesMut::new();
     }
@@ -243,7 +320,11 @@ async fn fill(read: &mut ReadHalf<'_>, decoder: &Decoder, buffer: &mut BytesMut)
         } else {
             LANDING.with_borrow_mut(|landing| {
                 let n = read.try_read(landing)?;
-                buffer.extend_from_slice(landing.get(..n).unwrap_or_default());
+                let mut input = landing.get(..n).unwrap_or_default();
+                if buffer.is_empty() && decoder.is_idle() {
+                    input = input.get(plain.take(input, batch)..).unwrap_or_default();
+                }
+                buffer.extend_from_slice(input);
                 Ok(n)
             })
         };

@@ -12,6 +12,10 @@ impl Count {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(super) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
     pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -19,6 +19,7 @@ use super::host::default_host;
 use super::identity::Identity;
 use super::listener::{self, Acceptor};
 use super::processor::Processor;
+use super::reactors::{Reactors, default_threads};
 use super::topics::{Topics, settings_of, store_settings};
 use crate::config::{ServerConfig, ZooKeeperConfig};
 use crate::id::{BrokerUrl, TopicName};
@@ -64,6 +65,9 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// A thread that serves connections cannot be started.
+    #[error("cannot start a thread: {0}; raise the limit of processes (ulimit -u, TasksMax)")]
+    Thread(io::Error),
     /// The connect string of ZooKeeper.
     #[error(transparent)]
     Connect(#[from] InvalidConnectString),
@@ -145,10 +149,12 @@ impl Broker {
         let topics = Arc::new(Topics::new(Arc::clone(&config), &identity, &store));
         let processor =
             Arc::new(Processor::new(identity, Arc::clone(&config), Arc::clone(&topics), Arc::clone(&store)));
+        let reactors = Reactors::start(default_threads(), &processor).map_err(StartError::Thread)?;
         let connections = TaskTracker::new();
         let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
         let acceptor = Acceptor {
             processor: Arc::clone(&processor),
+            reactors,
             limits: connection_limits(&config),
             max_connections: max_connections(&config, &store),
             connections: connections.clone(),

@@ -15,6 +15,7 @@ use tracing::{debug, warn};
 use super::connection::{self, ConnectionLimits};
 use super::processor::Processor;
 use super::quiet::Quiet;
+use super::reactors::Reactors;
 
 /// Connections that may wait to be accepted, as in the reference (01 §1).
 const BACKLOG: u32 = 1000;
@@ -43,6 +44,7 @@ pub(super) fn bind(address: IpAddr, port: u16) -> io::Result<TcpListener> {
 #[derive(Debug, Clone)]
 pub(super) struct Acceptor {
     pub(super) processor: Arc<Processor>,
+    pub(super) reactors: Reactors,
     pub(super) limits: ConnectionLimits,
     pub(super) max_connections: usize,
     /// Knows every connection; closed and awaited at stop.
@@ -84,13 +86,25 @@ impl Acceptor {
                 debug!(%peer, %error, "connection lost while it was accepted");
                 continue;
             }
+            let stream = match stream.into_std() {
+                Ok(stream) => stream,
+                Err(error) => {
+                    warn!(%peer, %error, "cannot take over a connection");
+                    continue;
+                }
+            };
             let open = self.processor.counters().connection_opened();
-            let connection =
-                connection::serve(stream, peer, Arc::clone(&self.processor), self.limits, self.stop.clone());
-            let abort = self.abort.clone();
-            self.connections.spawn(async move {
-                let _ended = abort.run_until_cancelled(connection).await;
-                drop((open, place));
+            let token = self.connections.token();
+            let (limits, stop, abort) = (self.limits, self.stop.clone(), self.abort.clone());
+            self.reactors.spawn(move |reactor| async move {
+                match TcpStream::from_std(stream) {
+                    Ok(stream) => {
+                        let connection = connection::serve(stream, peer, reactor, limits, stop);
+                        let _ended = abort.run_until_cancelled(connection).await;
+                    }
+                    Err(error) => warn!(%peer, %error, "cannot serve a connection"),
+                }
+                drop((open, place, token));
             });
         }
     }

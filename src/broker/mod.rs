@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `lifecycle` | [`Broker`]: start and stop, in the order that clients rely on |
 //! | `listener`, `connection`, `outbound` | sockets: accepting, reading commands in, sending answers out |
+//! | `reactors`, `reactor` | the threads that serve connections, and what the connections of one share |
 //! | `batch` | what one pass over a connection's input brought |
 //! | `processor` | carrying out commands |
 //! | `refusal` | every answer that is no success, with its text |
+//! | `routes` | where puts of a topic go, found once |
 //! | `topics` | which topics are served, and which ZooKeeper is to show |
 //! | `counters`, `realtime` | what `stats` tells |
 
@@ -21,9 +23,12 @@ mod listener;
 mod outbound;
 mod processor;
 mod quiet;
+mod reactor;
+mod reactors;
 mod realtime;
 mod refusal;
 mod room;
+mod routes;
 mod topics;
 
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError};

@@ -61,6 +61,11 @@ impl Realtime {
 
     /// Counts one event of an amount.
     pub(super) fn add(&self, kind: Kind, topic: &str, amount: u64) {
+        self.add_many(kind, topic, 1, amount);
+    }
+
+    /// Counts several events of an amount together.
+    pub(super) fn add_many(&self, kind: Kind, topic: &str, count: u64, amount: u64) {
         let mut state = self.lock();
         let Some(topics) = state.kinds.get_mut(kind as usize) else { return };
         let topics = topics.get_or_insert_with(HashMap::new);
@@ -68,7 +73,7 @@ impl Realtime {
             Some(sum) => sum,
             None => topics.entry(topic.to_owned()).or_default(),
         };
-        sum.count += 1;
+        sum.count += count;
         sum.value += amount;
     }
 

@@ -92,6 +92,11 @@ impl Decoder {
         self.waiting.is_none() && buffer.is_empty()
     }
 
+    /// Whether nothing of the next command was looked at yet.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_none() && self.scanned == 0
+    }
+
     /// Bytes that the command in progress still needs beyond those in the buffer, as far as that is known.
     pub fn missing(&self, buffer: &BytesMut) -> usize {
         self.waiting.as_ref().map_or(0, |(length, _)| length.saturating_sub(buffer.len()))
@@ -100,7 +105,7 @@ impl Decoder {
     fn take_line(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>, DecodeError> {
         let too_long = DecodeError::LineTooLong { limit: self.limits.line_bytes };
         let unseen = buffer.get(self.scanned..).unwrap_or_default();
-        match unseen.windows(2).position(|pair| pair == b"\r\n") {
+        match memchr::memmem::find(unseen, b"\r\n") {
             Some(at) => {
                 let end = self.scanned + at;
                 self.scanned = 0;

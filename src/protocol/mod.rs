@@ -9,6 +9,7 @@
 mod decoder;
 mod error;
 mod opaque;
+mod plain_put;
 mod request;
 mod response;
 mod status;
@@ -18,6 +19,7 @@ mod transaction;
 pub use decoder::{Command, Decoder, Limits};
 pub use error::DecodeError;
 pub use opaque::{Opaque, OpaqueGenerator};
+pub use plain_put::{PlainPut, encode_put_answer};
 pub use request::{Get, OffsetQuery, Put, Request, Stats, Sync, Unsendable};
 pub use response::{Response, ResultResponse, ValueResponse, encode_value_head};
 pub use status::Status;

@@ -3,6 +3,7 @@
 //! A group is built by whoever reads a connection, filled in by the committer, and goes back to where it came from: its
 //! buffers are used again, and nothing is allocated for a message.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -103,7 +104,7 @@ pub struct AppendGroup {
     large_bytes: usize,
     sink: Option<Arc<dyn AppendSink>>,
     /// Whatever the owner wants to know again when the group is done.
-    pub owner: u64,
+    pub context: Option<Box<dyn Any + Send>>,
 }
 
 impl fmt::Debug for AppendGroup {
@@ -121,7 +122,7 @@ impl Default for AppendGroup {
             batches: Vec::new(),
             large_bytes: 0,
             sink: None,
-            owner: 0,
+            context: None,
         }
     }
 }
@@ -138,8 +139,15 @@ impl AppendGroup {
         self
     }
 
-    /// Empties the group for its next use; the sink stays.
+    /// Bytes of memory that its buffers hold.
+    pub fn capacity(&self) -> usize {
+        self.records.capacity() + self.puts.capacity() * size_of::<Put>()
+    }
+
+    /// Empties the group for its next use, perhaps with another sink; its buffers stay.
     pub fn clear(&mut self) {
+        self.sink = None;
+        self.context = None;
         self.records.clear();
         self.large.clear();
         self.puts.clear();

@@ -222,6 +222,11 @@ impl PartitionLog {
         self.poison.get().or_else(|| self.shared.log_poison.get())
     }
 
+    /// Whether its data were deleted: a new one has to be made for further messages.
+    pub fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Relaxed)
+    }
+
     /// Whether the last append, or the last attempt to file one, found the disk full.
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)

@@ -17,10 +17,11 @@ use super::quiet::Quiet;
 use super::realtime::Realtime;
 use super::refusal::Refusal;
 use super::room::Room;
+use super::routes::Routes;
 use super::topics::Topics;
 use crate::config::ServerConfig;
 use crate::protocol::{Request, Response, Status, TransactionType};
-use crate::store::Store;
+use crate::store::{Committer, Store};
 
 /// Bytes of puts that may wait for the committer, over all connections; their connections are not read beyond. A larger
 /// batch goes when nothing else waits.
@@ -38,6 +39,7 @@ pub(super) struct Processor {
     store: Arc<Store>,
     counters: Arc<Counters>,
     realtime: Realtime,
+    routes: Routes,
     committer_room: Room,
     receive_room: Room,
     partition_failures: Mutex<Quiet>,
@@ -55,6 +57,7 @@ impl Processor {
             store,
             counters: Arc::default(),
             realtime: Realtime::new(),
+            routes: Routes::default(),
             committer_room: Room::new(COMMITTER_BYTES),
             receive_room,
             partition_failures: Mutex::new(Quiet::new(FAILURE_LOG_PERIOD)),
@@ -72,6 +75,23 @@ impl Processor {
         &self.receive_room
     }
 
+    /// Room for puts that wait for the committer, over all connections.
+    pub(super) fn committer_room(&self) -> &Room {
+        &self.committer_room
+    }
+
+    pub(super) fn committer(&self) -> &Committer {
+        self.store.committer()
+    }
+
+    pub(super) fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
     /// From now on answers 503 to everything that reads or writes messages.
     pub(super) fn stop_serving(&self) {
         self.stopping.store(true, Ordering::Release);
@@ -82,7 +102,7 @@ impl Processor {
         batch.count_command();
         let opaque = request.opaque();
         let serves_messages = matches!(request, Request::Put(_) | Request::Get(_) | Request::Offset(_));
-        if serves_messages && self.stopping.load(Ordering::Acquire) {
+        if serves_messages && self.is_stopping() {
             return Refusal::Stopping.encode(&self.identity, opaque, batch.answers.buffer());
         }
         match request {

@@ -3,21 +3,19 @@
 use std::sync::{Arc, PoisonError};
 
 use bytes::BytesMut;
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::error;
 
 use super::Processor;
-use crate::broker::batch::{Batch, Puts};
-use crate::broker::identity::Identity;
-use crate::broker::outbound::{AnswerSender, Answers};
+use crate::broker::batch::Batch;
 use crate::broker::realtime::Kind;
 use crate::broker::refusal::Refusal;
+use crate::broker::routes::Route;
 use crate::broker::topics::store_settings;
 use crate::config::TopicSettings;
 use crate::id::{PartitionIndex, TopicName};
 use crate::message::{NO_CHECKSUM, checksum};
-use crate::protocol::{Opaque, Put, Response, Status};
-use crate::store::{AppendError, AppendGroup, AppendSink, Appended, PartitionLog};
+use crate::protocol::{Opaque, PlainPut, Put, Status, encode_put_answer};
+use crate::store::{AppendError, AppendGroup, Appended, PartitionLog};
 
 impl Processor {
     /// Accepts a put into the batch, or refuses it.
@@ -31,7 +29,8 @@ impl Processor {
         }
         match accepted {
             Ok((partition, checksum)) => {
-                batch.puts.push(put, &partition, checksum);
+                self.learn_route(&partition);
+                batch.puts.push_bytes(&partition, put.flag, checksum, put.body, put.opaque.get().cast_unsigned());
             }
             Err(refusal) => {
                 if refusal.status() == Status::ERROR {
@@ -77,6 +76,17 @@ impl Processor {
         Ok((log, actual))
     }
 
+    /// Lets further puts to the same place take the short way.
+    fn learn_route(&self, partition: &Arc<PartitionLog>) {
+        let topic = partition.topic().as_str();
+        if self.routes.find(topic).is_some_and(|route| route.partition(partition.index()).is_some()) {
+            return;
+        }
+        if let Some(settings) = self.topics.admit(topic) {
+            self.routes.learn(partition, settings.num_partitions, self.topics.keeps_statistics(topic));
+        }
+    }
+
     /// One of the open partitions of a topic, each as likely as the other; `None` when all are closed.
     fn random_open_partition(&self, topic: &str, settings: &TopicSettings) -> Option<PartitionIndex> {
         let all = 0..i32::try_from(settings.num_partitions).unwrap_or(i32::MAX);
@@ -112,20 +122,36 @@ impl Processor {
         }
     }
 
-    /// Hands puts to the committer, once there is room, and lets their answers go out when they are stored. Batches of
-    /// one connection are handed over in the order of the calls.
-    pub(in crate::broker) async fn submit(
-        self: &Arc<Self>,
-        puts: Puts,
-        permit: Option<OwnedSemaphorePermit>,
-        answers: AnswerSender,
-    ) {
-        let room = self.committer_room.take(puts.cost()).await;
-        let processor = Arc::clone(self);
-        let sink = PutSink(std::sync::Mutex::new(Some((processor, answers, room, permit))));
-        let Puts { group } = puts;
-        let group = group.with_sink(Arc::new(sink));
-        self.store.committer().submit(&mut vec![group]);
+    /// Accepts a put of the usual kind to a topic and partition that were put to before: `false` if it is for
+    /// [`put`](Self::put) to decide.
+    pub(in crate::broker) fn plain_put(&self, put: &PlainPut<'_>, route: &Route, batch: &mut Batch) -> bool {
+        let Some(partition) = route.partition(put.partition) else { return false };
+        if self.is_stopping() || self.store.closed_partitions().is_closed(put.topic, put.partition) {
+            return false;
+        }
+        let actual = checksum(put.body);
+        if put.checksum != actual && put.checksum != NO_CHECKSUM {
+            return false;
+        }
+        batch.count_command();
+        batch.puts.push(partition, put.flag, actual, put.body, put.opaque.get().cast_unsigned());
+        true
+    }
+
+    /// Counts plain puts to a topic.
+    pub(in crate::broker) fn count_plain_puts(&self, route: &Route, count: u64, bytes: u64) {
+        self.counters.puts.add(count);
+        if route.statistics {
+            self.realtime.add_many(Kind::Put, route.topic(), count, count);
+            self.realtime.add_many(Kind::MessageSize, route.topic(), count, bytes);
+        }
+    }
+
+    /// Encodes the answers to puts that came back from the store.
+    pub(in crate::broker) fn encode_put_results(&self, group: &AppendGroup, out: &mut BytesMut) {
+        for (token, place, result) in group.results() {
+            self.encode_put_result(result, place, Opaque::new(token.cast_signed()), out);
+        }
     }
 
     fn encode_put_result(
@@ -135,42 +161,18 @@ impl Processor {
         opaque: Opaque,
         out: &mut BytesMut,
     ) {
-        let identity: &Identity = &self.identity;
         match result {
-            Ok(Appended { id, index, offset }) => {
-                Response::result(Status::SUCCESS, format!("{id} {index} {offset}"), opaque).encode(out);
-            }
-            Err(AppendError::Closed) => Refusal::Stopping.encode(identity, opaque, out),
+            Ok(Appended { id, index, offset }) => encode_put_answer(id, index, offset, opaque, out),
+            Err(AppendError::Closed) => Refusal::Stopping.encode(&self.identity, opaque, out),
             Err(error) => {
                 let topic = place.topic().as_str();
                 self.count_failed_put(topic);
-                Refusal::Put { topic, partition: place.index(), detail: error.to_string() }
-                    .encode(identity, opaque, out);
+                Refusal::Put { topic, partition: place.index(), detail: error.to_string() }.encode(
+                    &self.identity,
+                    opaque,
+                    out,
+                );
             }
-        }
-    }
-}
-
-struct PutSink(
-    std::sync::Mutex<
-        Option<(Arc<Processor>, AnswerSender, Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>)>,
-    >,
-);
-
-impl AppendSink for PutSink {
-    fn complete(&self, groups: &mut Vec<AppendGroup>) {
-        for group in groups.drain(..) {
-            let Some((processor, answers, room, permit)) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-            else {
-                continue;
-            };
-            drop(room);
-            let mut ready = Answers::default();
-            ready.permit = permit;
-            for (token, place, result) in group.results() {
-                processor.encode_put_result(result, place, Opaque::new(token.cast_signed()), ready.buffer());
-            }
-            let _ = answers.send(ready);
         }
     }
 }

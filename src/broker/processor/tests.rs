@@ -9,14 +9,16 @@ use tokio::sync::mpsc;
 use super::Processor;
 use crate::broker::batch::Batch;
 use crate::broker::identity::Identity;
+use crate::broker::reactor::{InFlight, Reactor};
 use crate::broker::topics::{Topics, store_settings};
 use crate::config::{Environment, ServerConfig};
 use crate::id::{BrokerId, BrokerUrl, PartitionIndex, TopicName};
 use crate::protocol::{Command, Decoder, Limits};
-use crate::store::{OsFileSystem, Store, StoreOptions};
+use crate::store::{AppendSink, OsFileSystem, Store, StoreOptions};
 
 struct Fixture {
     processor: Arc<Processor>,
+    reactor: Arc<Reactor>,
     store: Arc<Store>,
     topics: Arc<Topics>,
     _dir: TempDir,
@@ -49,7 +51,8 @@ impl Fixture {
         let identity = Identity { id: BrokerId::new(0).unwrap(), url: BrokerUrl::new("127.0.0.1", 18123) };
         let topics = Arc::new(Topics::new(Arc::clone(&config), &identity, &store));
         let processor = Arc::new(Processor::new(identity, config, Arc::clone(&topics), Arc::clone(&store)));
-        Self { processor, store, topics, _dir: dir }
+        let reactor = Reactor::start(Arc::clone(&processor));
+        Self { processor, reactor, store, topics, _dir: dir }
     }
 
     fn close_partitions(&self, start: i32, end: i32) {
@@ -65,9 +68,10 @@ impl Fixture {
         if batch.puts.is_empty() {
             return String::from_utf8_lossy(batch.answers.buffer()).into_owned();
         }
-        let (sender, mut answers) = mpsc::unbounded_channel();
-        self.processor.submit(batch.puts, None, sender).await;
-        String::from_utf8_lossy(answers.recv().await.unwrap().buffer()).into_owned()
+        let (answers, mut queue) = mpsc::unbounded_channel();
+        let group = batch.puts.with_sink(Arc::clone(&self.reactor) as Arc<dyn AppendSink>);
+        self.reactor.submit(group, InFlight { answers, permit: None, room: None });
+        String::from_utf8_lossy(queue.recv().await.unwrap().buffer()).into_owned()
     }
 }
 
