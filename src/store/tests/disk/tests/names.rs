@@ -64,6 +64,17 @@ fn operations_on_the_same_name_are_kept_in_their_order() {
 }
 
 #[test]
+fn a_name_that_was_given_away_is_not_taken_before_that_is_on_the_disk() {
+    let disk = SimDisk::new(1);
+    durable(&disk, "/a", b"1");
+    rename(&disk, "/a", "/b");
+    let new = create(&disk, "/a");
+    write(&*new, b"2", 0);
+    new.sync_data().unwrap();
+    assert_eq!(named(&disk), set(["/a=1", "/b=1", "/a=2 /b=1"]));
+}
+
+#[test]
 fn a_rename_over_a_file_leaves_the_old_or_the_new_one() {
     let disk = SimDisk::new(1);
     durable(&disk, "/a", b"old");

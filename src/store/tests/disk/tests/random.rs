@@ -86,7 +86,6 @@ fn run(seed: u64) {
             }
             _ => {
                 sync_all(&disk);
-                // Whoever only looks and drops handles changes nothing.
                 disk = disk.power_cut(&mut rng);
             }
         }
