@@ -2,6 +2,7 @@
 
 mod appending;
 mod closing;
+mod disk;
 mod failures;
 mod faulty;
 mod flushing;
