@@ -1,12 +1,16 @@
 //! One client: commands in, answers out, each direction at its own pace (01 §1, §13).
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -123,7 +127,7 @@ async fn linger(read: &mut ReadHalf<'_>, at_most: Duration) {
         loop {
             scratch.clear();
             scratch.reserve(READ_BYTES);
-            match tokio::time::timeout(LINGER_QUIET, tokio::io::AsyncReadExt::read_buf(read, &mut scratch)).await {
+            match tokio::time::timeout(LINGER_QUIET, read.read_buf(&mut scratch)).await {
                 Ok(Ok(0) | Err(_)) | Err(_) => break,
                 Ok(Ok(_)) => {}
             }
@@ -311,26 +315,23 @@ async fn fill(
     if buffer.is_empty() {
         *buffer = BytesMut::new();
     }
-    loop {
-        read.readable().await?;
-        let missing = decoder.missing(buffer);
-        let result = if missing > READ_BYTES {
-            buffer.reserve(missing.min(READ_BYTES * 16));
-            read.try_read_buf(buffer)
-        } else {
-            LANDING.with_borrow_mut(|landing| {
-                let n = read.try_read(landing)?;
-                let mut input = landing.get(..n).unwrap_or_default();
-                if buffer.is_empty() && decoder.is_idle() {
-                    input = input.get(plain.take(input, batch)..).unwrap_or_default();
-                }
-                buffer.extend_from_slice(input);
-                Ok(n)
-            })
-        };
-        match result {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            result => return result,
-        }
+    let missing = decoder.missing(buffer);
+    if missing > READ_BYTES {
+        buffer.reserve(missing.min(READ_BYTES * 16));
+        return read.read_buf(buffer).await;
     }
+    poll_fn(|context| {
+        LANDING.with_borrow_mut(|landing| {
+            let mut landed = ReadBuf::new(landing);
+            ready!(Pin::new(&mut *read).poll_read(context, &mut landed))?;
+            let mut input = landed.filled();
+            let n = input.len();
+            if buffer.is_empty() && decoder.is_idle() {
+                input = input.get(plain.take(input, batch)..).unwrap_or_default();
+            }
+            buffer.extend_from_slice(input);
+            Poll::Ready(Ok(n))
+        })
+    })
+    .await
 }

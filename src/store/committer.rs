@@ -1,15 +1,25 @@
 //! The thread through which messages go to the disk, and the way around it when nothing is under way.
 
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tracing::error;
 
 use super::append::AppendGroup;
-use super::commit_log::syncs::Syncs;
+use super::commit_log::syncs::{Covered, Lane, Syncs};
 use super::error::AppendError;
 use super::guard::lock;
 use super::round::{Round, Written, answer, check};
+
+/// Threads that write and sync in turn: while one waits for its sync, the other writes what came meanwhile and begins its
+/// own.
+pub(super) const COMMITTERS: usize = 2;
+
+/// The lane of syncs that nobody waits for.
+pub(super) const FLUSH_LANE: usize = COMMITTERS;
+
+/// Lanes of syncs.
+pub(super) const LANES: usize = COMMITTERS + 1;
 
 /// Hands messages over to the committer; clones lead to the same one.
 #[derive(Debug, Clone)]
@@ -19,22 +29,46 @@ pub struct Committer(Arc<Inner>);
 struct Inner {
     state: Mutex<State>,
     arrived: Condvar,
-    /// Taken after `state`, or alone.
+    /// Tried with `state` held, or taken alone or before it.
     round: Arc<Mutex<Round>>,
     syncs: Arc<Syncs>,
+    order: Order,
 }
 
 #[derive(Debug, Default)]
 struct State {
     waiting: Vec<AppendGroup>,
     closed: bool,
-    /// The thread waits on the condition: only then it needs to be woken.
-    idle: bool,
+    /// Threads that wait on the condition: only then one needs to be woken.
+    idle: usize,
+    /// One was woken and has not come yet.
+    woken: bool,
+}
+
+/// The order in which rounds were written, in which they are answered.
+#[derive(Debug, Default)]
+struct Order {
+    answered: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Order {
+    /// Waits until everything before a round is answered.
+    fn wait_for(&self, round: u64) {
+        let answered = lock(&self.answered);
+        drop(self.changed.wait_while(answered, |answered| *answered < round).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn answered(&self, round: u64) {
+        *lock(&self.answered) = round + 1;
+        self.changed.notify_all();
+    }
 }
 
 impl Committer {
     pub(super) fn new(round: Arc<Mutex<Round>>, syncs: Arc<Syncs>) -> Self {
-        Self(Arc::new(Inner { state: Mutex::default(), arrived: Condvar::new(), round, syncs }))
+        let order = Order::default();
+        Self(Arc::new(Inner { state: Mutex::default(), arrived: Condvar::new(), round, syncs, order }))
     }
 
     /// Hands groups over and returns at once; the vector is empty then.
@@ -50,9 +84,9 @@ impl Committer {
             return refuse(groups);
         }
         state.waiting.append(groups);
-        let idle = mem::take(&mut state.idle);
+        let wake = state.idle > 0 && !mem::replace(&mut state.woken, true);
         drop(state);
-        if idle {
+        if wake {
             self.0.arrived.notify_one();
         }
     }
@@ -64,7 +98,7 @@ impl Committer {
     /// Gives the group back untouched when something is under way, or it would have to wait: [submit](Self::submit) it.
     pub fn commit_now(&self, group: AppendGroup) -> Result<AppendGroup, AppendGroup> {
         let state = lock(&self.0.state);
-        if state.closed || !state.idle || !state.waiting.is_empty() {
+        if state.closed || state.idle < COMMITTERS || state.woken || !state.waiting.is_empty() {
             return Err(group);
         }
         let round = match self.0.round.try_lock() {
@@ -76,23 +110,26 @@ impl Committer {
         if !round.is_ready_for(&group) {
             return Err(group);
         }
-        let mut groups = [group];
-        self.store(&mut groups, round);
-        let [group] = groups;
-        Ok(group)
-    }
-
-    /// Stores groups and makes durable what has to be.
-    fn store(&self, groups: &mut [AppendGroup], mut round: std::sync::MutexGuard<'_, Round>) {
-        let Written { sync, .. } = round.write(groups);
+        let mut groups = vec![group];
+        let mut round = round;
+        let Written { sync, number, .. } = round.write(&mut groups);
         drop(round);
-        self.finish(groups, sync);
+        self.finish(&mut groups, sync, number, Lane::Committer(0));
+        self.0.order.answered(number);
+        groups.pop().ok_or_else(AppendGroup::default)
     }
 
-    fn finish(&self, groups: &mut [AppendGroup], sync: Option<super::commit_log::syncs::Covered>) {
+    /// Makes durable what has to be, and finds out what is.
+    fn finish(&self, groups: &mut [AppendGroup], sync: Option<Covered>, number: u64, lane: Lane) {
+        if let Some(covered) = &sync {
+            self.0.syncs.sync(covered, lane);
+        }
+        self.0.order.wait_for(number);
         if let Some(covered) = sync {
-            let list = self.0.syncs.sync(covered);
-            lock(&self.0.round).log().reuse(list);
+            let list = self.0.syncs.mark(covered);
+            if let Ok(mut round) = self.0.round.try_lock() {
+                round.log().reuse(list);
+            }
         }
         check(groups, self.0.syncs.failed());
     }
@@ -100,41 +137,59 @@ impl Committer {
     /// Lets no more in. The thread ends when everything that waits is answered.
     pub(super) fn close(&self) {
         lock(&self.0.state).closed = true;
-        self.0.arrived.notify_one();
+        self.0.arrived.notify_all();
     }
 
-    /// Body of the thread: one round after the other over everything that came meanwhile.
-    pub(super) fn run(&self) {
+    /// Body of a committer's thread: one round after the other over everything that came meanwhile.
+    pub(super) fn run(&self, number: usize) {
         let _end = End(self);
         let mut groups = Vec::new();
-        while self.take_waiting(&mut groups) {
-            self.run_round(&mut groups);
+        while let Some(round) = self.take_waiting(&mut groups) {
+            self.run_round(&mut groups, round, Lane::Committer(number));
         }
     }
 
     /// One round over the groups.
-    fn run_round(&self, groups: &mut Vec<AppendGroup>) {
-        let Written { done, sync } = lock(&self.0.round).write(groups);
-        answer(groups, done);
-        if !groups.is_empty() {
-            self.finish(groups, sync);
-            answer(groups, usize::MAX);
+    fn run_round(&self, groups: &mut Vec<AppendGroup>, mut round: MutexGuard<'_, Round>, lane: Lane) {
+        let Written { done, sync, number } = round.write(groups);
+        drop(round);
+        if done > 0 {
+            self.0.order.wait_for(number);
+            answer(groups, done);
         }
+        if !groups.is_empty() {
+            self.finish(groups, sync, number, lane);
+            answer(groups, usize::MAX);
+        } else {
+            self.0.order.wait_for(number);
+        }
+        self.0.order.answered(number);
     }
 
-    /// Waits for groups and moves them to the empty `groups`; false at the end.
-    fn take_waiting(&self, groups: &mut Vec<AppendGroup>) -> bool {
-        let mut state = lock(&self.0.state);
-        while state.waiting.is_empty() {
-            if state.closed {
-                return false;
+    /// Waits for groups and moves them to the empty `groups`; the round is taken with them, so that rounds are written
+    /// in the order in which their groups came. `None` at the end.
+    fn take_waiting(&self, groups: &mut Vec<AppendGroup>) -> Option<MutexGuard<'_, Round>> {
+        loop {
+            {
+                let mut state = lock(&self.0.state);
+                while state.waiting.is_empty() {
+                    if state.closed {
+                        return None;
+                    }
+                    state.idle += 1;
+                    state = self.0.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.idle -= 1;
+                    state.woken = false;
+                }
             }
-            state.idle = true;
-            state = self.0.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            // What comes while the other thread writes joins this round.
+            let round = lock(&self.0.round);
+            let mut state = lock(&self.0.state);
+            if !state.waiting.is_empty() {
+                mem::swap(&mut state.waiting, groups);
+                return Some(round);
+            }
         }
-        state.idle = false;
-        mem::swap(&mut state.waiting, groups);
-        true
     }
 
     /// Runs a round over what waits, without the thread; whether there was something.
@@ -142,7 +197,7 @@ impl Committer {
     pub(super) fn run_waiting(&self) -> bool {
         let mut groups = mem::take(&mut lock(&self.0.state).waiting);
         let some = !groups.is_empty();
-        self.run_round(&mut groups);
+        self.run_round(&mut groups, lock(&self.0.round), Lane::Committer(0));
         some
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::commit_log::syncs::Syncs;
+use super::commit_log::syncs::{Lane, Syncs};
+use super::committer::FLUSH_LANE;
 use super::guard::lock;
 use super::housekeeping::Housekeeping;
 use super::round::Round;
@@ -82,6 +83,8 @@ fn flush_due(topics: &Topics, log: &LogFlush, now: Instant) -> Duration {
 pub(super) struct LogFlush {
     pub(super) round: Arc<Mutex<Round>>,
     pub(super) syncs: Arc<Syncs>,
+    /// One at a time.
+    pub(super) flushing: Arc<Mutex<()>>,
 }
 
 impl LogFlush {
@@ -89,7 +92,11 @@ impl LogFlush {
     pub(super) fn flush(&self) {
         let covered = lock(&self.round).log().unsynced();
         if let Some(covered) = covered {
-            let list = self.syncs.sync(covered);
+            let list = {
+                let _flushing = lock(&self.flushing);
+                self.syncs.sync(&covered, Lane::Committer(FLUSH_LANE));
+                self.syncs.mark(covered)
+            };
             lock(&self.round).log().reuse(list);
         }
     }

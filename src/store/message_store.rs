@@ -14,7 +14,7 @@ use super::closed::ClosedPartitions;
 use super::commit_log::pool::{Pool, PoolLimits};
 use super::commit_log::syncs::Syncs;
 use super::commit_log::writer::LogWriter;
-use super::committer::Committer;
+use super::committer::{COMMITTERS, Committer, LANES};
 use super::error::StoreError;
 use super::flush::{self, Flusher, LogFlush};
 use super::fs::FileSystem;
@@ -97,7 +97,8 @@ impl Store {
         let free_space = Arc::new(FreeSpace::default());
         data_paths.into_iter().for_each(|path| free_space.watch(path));
         free_space.check(&*fs, options.free_space_warning_bytes);
-        let limits = PoolLimits { file_bytes: options.commit_log_file_bytes, max_files: options.commit_log_files };
+        let limits =
+            PoolLimits { file_bytes: options.commit_log_file_bytes, max_files: options.commit_log_files, lanes: LANES };
         let pool = Arc::new(Pool::new(Arc::clone(&fs), &transactions, limits, 1));
         let log_path = || transactions.clone();
         pool.make_file().map_err(|source| StoreError::Io {
@@ -132,7 +133,7 @@ impl Store {
             closed_partitions: ClosedPartitions::default(),
             committer: Committer::new(Arc::clone(&round), Arc::clone(&syncs)),
             flusher,
-            log: LogFlush { round, syncs },
+            log: LogFlush { round, syncs, flushing: Arc::default() },
             pool,
             checkpointer,
             ids,
@@ -147,9 +148,11 @@ impl Store {
     }
 
     fn start_threads(&self) -> std::io::Result<()> {
-        let committer = self.committer.clone();
-        let committer = thread::Builder::new().name("metaq-committer".to_owned()).spawn(move || committer.run())?;
-        lock(&self.threads).push(committer);
+        for number in 0..COMMITTERS {
+            let committer = self.committer.clone();
+            let name = format!("metaq-commit-{number}");
+            lock(&self.threads).push(thread::Builder::new().name(name).spawn(move || committer.run(number))?);
+        }
         let tails = Arc::clone(&self.shared.tails);
         let segments = thread::Builder::new().name("metaq-segments".to_owned()).spawn(move || tails.run())?;
         lock(&self.threads).push(segments);

@@ -31,6 +31,7 @@ pub(super) struct Round {
     flusher: Arc<Flusher>,
     log: LogWriter,
     drawn: Vec<MessageId>,
+    number: u64,
 }
 
 /// What remains to be done when everything is written.
@@ -40,11 +41,13 @@ pub(super) struct Written {
     pub(super) done: usize,
     /// What the others wait for.
     pub(super) sync: Option<Covered>,
+    /// The number of the round: 0, 1, 2…
+    pub(super) number: u64,
 }
 
 impl Round {
     pub(super) fn new(shared: Arc<Shared>, ids: Arc<IdGenerator>, flusher: Arc<Flusher>, log: LogWriter) -> Self {
-        Self { shared, ids, flusher, log, drawn: Vec::new() }
+        Self { shared, ids, flusher, log, drawn: Vec::new(), number: 0 }
     }
 
     pub(super) fn log(&mut self) -> &mut LogWriter {
@@ -62,6 +65,8 @@ impl Round {
     /// Groups at the front that wait for no sync may be answered at once; behind one that does they wait, so that
     /// answers keep the order of arrival.
     pub(super) fn write(&mut self, groups: &mut [AppendGroup]) -> Written {
+        let number = self.number;
+        self.number += 1;
         self.drawn.clear();
         self.ids.draw(groups.iter().map(AppendGroup::len).sum(), &mut self.drawn);
         let drawn = mem::take(&mut self.drawn);
@@ -88,12 +93,12 @@ impl Round {
         self.drawn = drawn;
         if self.log.write().is_err() {
             // Every put that is not durable already is refused.
-            return Written { done: 0, sync: None };
+            return Written { done: 0, sync: None, number };
         }
         let sync = if needs_sync { self.log.unsynced() } else { None };
         self.tell_flusher(groups, flush_due && !needs_sync);
         self.shared.tails.keep_bound();
-        Written { done, sync }
+        Written { done, sync, number }
     }
 
     fn tell_flusher(&self, groups: &[AppendGroup], is_due: bool) {

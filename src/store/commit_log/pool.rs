@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::format::file_name;
 use crate::store::error::AppendError;
-use crate::store::fs::{DataFile, FileSystem, Kind, is_full, write_all_at};
+use crate::store::fs::{Access, DataFile, FileSystem, Kind, is_full, write_all_at};
 use crate::store::guard::lock;
 use crate::store::partition::PartitionLog;
 
@@ -25,6 +25,9 @@ const MIN_FILES: usize = 2;
 pub(in crate::store) struct LogFile {
     pub(in crate::store) path: PathBuf,
     pub(in crate::store) file: Arc<dyn DataFile>,
+    /// The same file opened once more for each lane of syncs: the kernel reports a failed write-back once to each
+    /// opening.
+    pub(in crate::store) lanes: Arc<[Arc<dyn DataFile>]>,
 }
 
 /// A file that is full: it can be used again when everything in it is durable in the segments.
@@ -42,6 +45,8 @@ pub(in crate::store) struct Sealed {
 pub(in crate::store) struct PoolLimits {
     pub(in crate::store) file_bytes: u64,
     pub(in crate::store) max_files: usize,
+    /// Syncs that may run at the same time.
+    pub(in crate::store) lanes: usize,
 }
 
 /// See the module.
@@ -195,10 +200,12 @@ impl Pool {
             }
             return Err(error);
         }
+        let lanes = (0..self.limits.lanes).map(|_| self.fs.open(&path, Access::ReadWrite));
+        let lanes = lanes.collect::<io::Result<Vec<_>>>()?.into();
         let mut state = lock(&self.state);
         state.files += 1;
         state.full = None;
-        state.free.push(LogFile { path, file });
+        state.free.push(LogFile { path, file, lanes });
         info!(files = state.files, bytes = self.limits.file_bytes, "made a file for the commit log");
         self.changed.notify_all();
         Ok(())

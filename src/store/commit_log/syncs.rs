@@ -1,6 +1,5 @@
 //! Syncs of the commit log: one covers every partition (08 §3).
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -8,15 +7,14 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use tracing::{error, info};
 
-use crate::store::fs::DataFile;
+use super::pool::LogFile;
 use crate::store::guard::lock;
 use crate::store::partition::{PartitionLog, Shared, Unsynced};
 
 /// What a sync makes durable: frames that are written, and how far each partition reaches with them.
 #[derive(Debug)]
 pub(in crate::store) struct Covered {
-    pub(in crate::store) file: Arc<dyn DataFile>,
-    pub(in crate::store) path: PathBuf,
+    pub(in crate::store) file: LogFile,
     /// Of the last frame.
     pub(in crate::store) sequence: u64,
     pub(in crate::store) partitions: Vec<(Arc<PartitionLog>, Unsynced)>,
@@ -28,8 +26,17 @@ pub(in crate::store) struct Syncs {
     shared: Arc<Shared>,
     /// The highest sequence that is durable.
     durable: AtomicU64,
-    /// One sync at a time: the kernel reports a failed write-back to one of several concurrent syncs only.
-    running: Mutex<Option<Histogram<u32>>>,
+    times: Mutex<Option<Histogram<u32>>>,
+}
+
+/// Which opening of the file a sync uses. The kernel reports a failed write-back to one of several concurrent syncs of an
+/// opening only, so nobody shares one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Lane {
+    /// That of the committers, by their number.
+    Committer(usize),
+    /// Of whoever holds the round.
+    Writer,
 }
 
 /// A time of the syncs' histogram in microseconds.
@@ -38,7 +45,7 @@ const LONGEST_SYNC_US: u64 = 60_000_000;
 impl Syncs {
     pub(in crate::store) fn new(shared: Arc<Shared>) -> Self {
         let times = Histogram::new_with_max(LONGEST_SYNC_US, 2).ok();
-        Self { shared, durable: AtomicU64::new(0), running: Mutex::new(times) }
+        Self { shared, durable: AtomicU64::new(0), times: Mutex::new(times) }
     }
 
     pub(in crate::store) fn durable(&self) -> u64 {
@@ -50,53 +57,48 @@ impl Syncs {
         self.shared.log_poison.get().is_some()
     }
 
-    /// Makes frames durable and moves the visible marks. Gives back the emptied list for the next time.
+    /// Makes frames durable; [`mark`](Self::mark) then moves the visible marks.
     ///
     /// A failure poisons the log: which of its pages are on the disk is unknown from then on. The sync is never tried
     /// again.
-    pub(in crate::store) fn sync(&self, covered: Covered) -> Vec<(Arc<PartitionLog>, Unsynced)> {
-        let Covered { file, path, sequence, mut partitions } = covered;
-        let is_durable = {
-            let mut times = lock(&self.running);
-            self.shared.log_poison.get().is_none() && {
-                // Another sync that began later may have covered it.
-                self.durable() >= sequence || self.sync_file(&*file, &path, sequence, &mut times)
-            }
+    pub(in crate::store) fn sync(&self, covered: &Covered, lane: Lane) {
+        let Covered { file, sequence, .. } = covered;
+        // Another sync that began later may have covered it.
+        if self.failed() || self.durable() >= *sequence {
+            return;
+        }
+        let opening = match lane {
+            Lane::Writer => &file.file,
+            Lane::Committer(lane) => file.lanes.get(lane).unwrap_or(&file.file),
         };
-        if is_durable {
+        let start = Instant::now();
+        let result = opening.sync_data();
+        if let Some(times) = lock(&self.times).as_mut() {
+            times.saturating_record(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
+        }
+        match result {
+            Ok(()) => {
+                self.durable.fetch_max(*sequence, Ordering::AcqRel);
+            }
+            Err(error) => {
+                poison(&self.shared, &format!("sync of the commit log {} failed: {error}", file.path.display()));
+            }
+        }
+    }
+
+    /// Takes note of what a sync made durable, unless the log has failed meanwhile. Gives back the emptied list.
+    pub(in crate::store) fn mark(&self, covered: Covered) -> Vec<(Arc<PartitionLog>, Unsynced)> {
+        let Covered { mut partitions, .. } = covered;
+        if !self.failed() {
             partitions.iter().for_each(|(partition, unsynced)| partition.synced(*unsynced));
         }
         partitions.clear();
         partitions
     }
 
-    fn sync_file(
-        &self,
-        file: &dyn DataFile,
-        path: &std::path::Path,
-        sequence: u64,
-        times: &mut Option<Histogram<u32>>,
-    ) -> bool {
-        let start = Instant::now();
-        let result = file.sync_data();
-        if let Some(times) = times {
-            times.saturating_record(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
-        }
-        match result {
-            Ok(()) => {
-                self.durable.fetch_max(sequence, Ordering::AcqRel);
-                true
-            }
-            Err(error) => {
-                poison(&self.shared, &format!("sync of the commit log {} failed: {error}", path.display()));
-                false
-            }
-        }
-    }
-
     /// Says how long syncs took.
     pub(in crate::store) fn log_times(&self) {
-        let times = lock(&self.running);
+        let times = lock(&self.times);
         if let Some(times) = times.as_ref().filter(|times| !times.is_empty()) {
             info!(
                 syncs = times.len(),

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::format::{Begun, FileHeader, HEADER_LEN, Seed, begin_forget, begin_records, begin_table, records_overhead};
 use super::pool::{LogFile, Pool, Sealed};
-use super::syncs::{Covered, Syncs, poison};
+use super::syncs::{Covered, Lane, Syncs, poison};
 use super::table::Checkpoint;
 use crate::store::checkpoint::Checkpointer;
 use crate::store::error::AppendError;
@@ -146,7 +146,7 @@ impl LogWriter {
             return Err(AppendError::LogFailed(Arc::clone(reason)));
         }
         let Some(current) = self.current.as_mut().filter(|_| !self.buffer.is_empty()) else { return Ok(()) };
-        let LogFile { path, file } = current.file.clone();
+        let LogFile { path, file, .. } = current.file.clone();
         let result = write_all_at(&*file, &mut [IoSlice::new(&self.buffer)], current.position);
         current.position += self.buffer.len() as u64;
         self.buffer.clear();
@@ -171,8 +171,8 @@ impl LogWriter {
             let unsynced = partition.about_to_sync();
             (partition, unsynced)
         }));
-        let LogFile { path, file } = current.file.clone();
-        Some(Covered { file, path, sequence: self.sequence - 1, partitions })
+        let file = current.file.clone();
+        Some(Covered { file, sequence: self.sequence - 1, partitions })
     }
 
     /// Takes back a list that a sync has emptied.
@@ -184,7 +184,8 @@ impl LogWriter {
 
     fn sync_all(&mut self) -> Result<(), AppendError> {
         if let Some(covered) = self.unsynced() {
-            self.spare = self.syncs.sync(covered);
+            self.syncs.sync(&covered, Lane::Writer);
+            self.spare = self.syncs.mark(covered);
         }
         match self.shared.log_poison.get() {
             Some(reason) => Err(AppendError::LogFailed(Arc::clone(reason))),
