@@ -7,5 +7,7 @@ mod faulty;
 mod flushing;
 mod kit;
 mod loading;
+mod log_kit;
+mod log_reading;
 mod random;
 mod reading;
