@@ -35,6 +35,7 @@ mod read;
 mod recovery;
 mod round;
 mod segment;
+mod set_aside;
 mod topics;
 mod write;
 
@@ -43,6 +44,7 @@ mod tests;
 
 pub use append::{Append, AppendGroup, Appended, Done};
 pub use closed::ClosedPartitions;
+pub use commit_log::error::CommitLogError;
 pub use committer::Committer;
 pub use error::{AppendError, InvalidDirectoryName, InvalidPartitionRange, ReadError, StoreError};
 pub use fs::{
