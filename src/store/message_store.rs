@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use tracing::{info, warn};
 
+use super::clean_stop;
 use super::closed::ClosedPartitions;
 use super::committer::Committer;
 use super::durability::SegmentSync;
@@ -21,9 +22,12 @@ use super::housekeeping::{FreeSpace, Housekeeping};
 use super::ids::{self, IdGenerator};
 use super::journal::journal_warning;
 use super::load::{find_partitions, inspect_all};
+use super::load_hints::LoadHints;
 use super::lock::{LockedDirs, make_dir};
 use super::options::{StoreOptions, TopicSettings};
 use super::partition::{Opened, PartitionLog, Shared};
+use super::recover::recover;
+use super::recovery_report::RecoveryReport;
 use super::round::Round;
 use super::segment::SegmentList;
 use super::topics::Topics;
@@ -46,6 +50,13 @@ pub struct Store {
     ids: Arc<IdGenerator>,
     free_space: Arc<FreeSpace>,
     journal_warning: Option<String>,
+    /// The directory of everything that is no partition.
+    transactions: PathBuf,
+    /// Number of the next file of the commit log.
+    next_file_number: u64,
+    recovery: RecoveryReport,
+    /// For data paths that are added later: the partitions that take no messages.
+    hints: LoadHints,
     /// Also held while a partition is added, so that one directory never gets two logs.
     locks: Mutex<LockedDirs>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -81,7 +92,9 @@ impl Store {
             max_transfer_size: options.max_transfer_size.into(),
         });
         let topics = Arc::new(Topics::default());
-        let largest_id = load(&shared, &options, &topics, &data_paths)?;
+        let recovered = recover(&fs, &options, &data_paths, &transactions)?;
+        let largest_id = load(&shared, &options, &topics, &data_paths, &recovered.hints)?.max(recovered.largest_id);
+        recovered.finish(&*fs)?;
 
         let unreadable = |source| StoreError::Unreadable { path: transactions.clone(), source };
         let journal_warning = journal_warning(&*fs, &transactions).map_err(unreadable)?;
@@ -112,6 +125,10 @@ impl Store {
             ids,
             free_space,
             journal_warning,
+            transactions,
+            next_file_number: recovered.next_file_number,
+            recovery: recovered.report,
+            hints: LoadHints { closed: recovered.hints.closed, ..LoadHints::default() },
             locks: Mutex::new(locks),
             threads: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -169,7 +186,7 @@ impl Store {
         let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
         if locks.lock(&*self.shared.fs, &data_path)? {
             let data_paths = std::slice::from_ref(&data_path);
-            let largest_id = load(&self.shared, &self.options, &self.topics, data_paths)
+            let largest_id = load(&self.shared, &self.options, &self.topics, data_paths, &self.hints)
                 .inspect_err(|_| locks.release(&data_path))?;
             if let Some(largest_id) = largest_id {
                 self.ids.raise_above(largest_id);
@@ -183,7 +200,12 @@ impl Store {
         let dir = data_path.join(super::format::directory_name(topic, index));
         let segments = SegmentList::default();
         let opened = Opened { topic: topic.clone(), index, dir, segments, end: 0, durable: 0, messages: 0 };
-        Ok(self.topics.get_or_insert(PartitionLog::new(Arc::clone(&self.shared), opened, settings)))
+        let partition = PartitionLog::new(Arc::clone(&self.shared), opened, settings);
+        if let Some(closed) = self.hints.closed.get(&(topic.clone(), index)) {
+            // Answered with and logged from there.
+            let _error = partition.poison_with(&closed.reason);
+        }
+        Ok(self.topics.get_or_insert(partition))
     }
 
     /// All partitions.
@@ -222,6 +244,11 @@ impl Store {
     /// Partitions that the operator closed.
     pub fn closed_partitions(&self) -> &ClosedPartitions {
         &self.closed_partitions
+    }
+
+    /// What was done at the start with what the last broker left in its commit log.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.recovery
     }
 
     /// What an operator must know.
@@ -264,9 +291,20 @@ impl Store {
         let lost = |p: &&Arc<PartitionLog>| p.sync().is_err() && p.max_offset() < p.written_offset();
         let lost: Vec<&str> = partitions.iter().filter(lost).map(|p| &**p.name()).collect();
         self.ids.settle();
+        if lost.is_empty() {
+            self.record_clean_stop(&partitions);
+        }
         *lock(&self.locks) = LockedDirs::default();
         info!(partitions = partitions.len(), "message store closed");
         if lost.is_empty() { Ok(()) } else { Err(StoreError::NotDurable(lost.join(", "))) }
+    }
+
+    /// Spares the next start reading segments.
+    fn record_clean_stop(&self, partitions: &[Arc<PartitionLog>]) {
+        let (fs, dir) = (&*self.shared.fs, &self.transactions);
+        if let Err(error) = clean_stop::write(fs, dir, partitions, self.ids.last(), self.next_file_number) {
+            warn!(%error, dir = %dir.display(), "could not record the clean stop: the next start takes longer");
+        }
     }
 
     fn end_threads(&self) {
@@ -295,9 +333,10 @@ fn load(
     options: &StoreOptions,
     topics: &Topics,
     data_paths: &[PathBuf],
+    hints: &LoadHints,
 ) -> Result<Option<MessageId>, StoreError> {
     let found = find_partitions(&*shared.fs, data_paths, &topics.all())?;
-    let inspected = inspect_all(&*shared.fs, &found)?;
+    let inspected = inspect_all(&*shared.fs, &found, hints)?;
     let largest_id = inspected.iter().filter_map(|partition| partition.scan.largest_id).max();
     let open = |partition: super::load::Inspected| partition.open(shared, &options.topic_settings);
     let partitions = inspected.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;

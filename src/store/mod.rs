@@ -11,6 +11,7 @@
 //! * Locks are taken in this order: the store's `locks`, a partition's `append`, a partition's `sync`.
 
 mod append;
+mod clean_stop;
 mod closed;
 mod commit_log;
 mod committer;
@@ -27,12 +28,16 @@ mod id_file;
 mod ids;
 mod journal;
 mod load;
+mod load_hints;
 mod lock;
 mod message_store;
 mod options;
 mod partition;
 mod read;
+mod recover;
 mod recovery;
+mod recovery_report;
+mod replay;
 mod round;
 mod segment;
 mod set_aside;
@@ -56,4 +61,5 @@ pub use message_store::Store;
 pub use options::{StoreOptions, TopicSettings, TopicSettingsOf};
 pub use partition::PartitionLog;
 pub use read::{ReadOutcome, Region};
+pub use recovery_report::{PartitionRecovery, RecoveryOutcome, RecoveryReport};
 pub use segment::Segment;

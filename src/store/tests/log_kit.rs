@@ -13,7 +13,7 @@ use crate::message::{RecordHeader, checksum};
 pub(super) const LOG_ID: u64 = 0xfeed;
 
 /// A stored record.
-pub(super) fn record(id: i64, body: &[u8]) -> Vec<u8> {
+pub(in crate::store) fn record(id: i64, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let length = i32::try_from(body.len()).unwrap();
     RecordHeader { length, checksum: checksum(body), id: MessageId::new(id), flag: 0 }.encode(&mut out);
