@@ -1,6 +1,7 @@
 //! Behaviour of the whole room, over a real directory and over a disk that fails on request.
 
 mod appending;
+mod clean_stopping;
 mod closing;
 mod failures;
 mod faulty;

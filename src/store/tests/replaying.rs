@@ -19,7 +19,15 @@ struct Data {
 
 impl Data {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::at(tempfile::tempdir().unwrap())
+    }
+
+    /// In memory where there is such a place, for tests with thousands of syncs.
+    fn fast() -> Self {
+        Self::at(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap())
+    }
+
+    fn at(dir: tempfile::TempDir) -> Self {
         fs::create_dir_all(dir.path().join("data/transactions")).unwrap();
         Self { dir }
     }
@@ -135,7 +143,7 @@ fn segments_of_any_length_and_with_any_torn_tail_are_completed() {
     let whole = five(1, 10);
     for (i, cut) in (0..=250_usize).step_by(5).chain([1, 24, 26, 99, 101, 249]).enumerate() {
         for zeros in [0, [7, 60][i % 2]] {
-            let data = Data::new();
+            let data = Data::fast();
             let torn = |from: usize, to: usize| {
                 let mut bytes = whole[from..cut.clamp(from, to)].to_vec();
                 if cut < to {
@@ -368,7 +376,7 @@ fn frames_are_applied_where_the_partition_lies_though_its_topic_is_not_configure
 
 /// Everything that replay has to deal with, at once.
 fn everything() -> Data {
-    let data = Data::new();
+    let data = Data::fast();
     let mut first = LogFileKit::new(1, 1);
     for (segment, offset, id) in [(0, 0, 1), (0, 50, 3), (100, 100, 5)] {
         for name in ["torn", "fresh", "theirs", "gap", "forgotten"] {
