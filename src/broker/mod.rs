@@ -26,4 +26,4 @@ mod refusal;
 mod room;
 mod topics;
 
-pub use lifecycle::{Broker, BrokerOptions, StartError, StopError};
+pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};

@@ -106,6 +106,15 @@ pub enum StoreError {
         .0.display()
     )]
     NoSpaceForRecovery(PathBuf),
+    /// There is nothing to resolve.
+    #[error("{} does not exist: no messages of this partition are in quarantine", .0.display())]
+    NothingInQuarantine(PathBuf),
+    /// Messages must be brought in before others are appended behind them.
+    #[error(
+        "{} still holds messages, for a segment file of the partition failed at this start: mend the disk, run `metaq          log recover`, then try again",
+        .0.display()
+    )]
+    StillPending(PathBuf),
     /// Any other refusal of the system.
     #[error("could not {action} {}: {source}", path.display())]
     Io {

@@ -34,7 +34,7 @@ use super::topics::Topics;
 use crate::id::{MessageId, PartitionIndex, TopicName};
 
 /// Directory below `dataLogPath` for everything that is no partition.
-const TRANSACTIONS_DIR: &str = "transactions";
+pub(super) const TRANSACTIONS_DIR: &str = "transactions";
 
 /// An open message store.
 ///

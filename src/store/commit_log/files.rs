@@ -64,6 +64,14 @@ impl LogFiles {
         self.used.is_empty() && self.blank.is_empty() && self.unknown.is_empty()
     }
 
+    /// Takes out the files of one log, in case there are several; the spare ones go with the first.
+    pub(in crate::store) fn split_off_log(&mut self) -> Option<Self> {
+        let log_id = self.used.first()?.header.log_id;
+        let (used, others) = std::mem::take(&mut self.used).into_iter().partition(|file| file.header.log_id == log_id);
+        self.used = others;
+        Some(Self { used, blank: std::mem::take(&mut self.blank), unknown: Vec::new() })
+    }
+
     /// Refuses what does not belong together.
     pub(in crate::store) fn check(&self) -> Result<(), CommitLogError> {
         if let Some((path, version)) = self.unknown.first() {

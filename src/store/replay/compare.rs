@@ -44,7 +44,7 @@ pub(super) fn compare(records: &[u8], file: &dyn DataFile, len: u64, position: u
 }
 
 /// Where the record that begins at a position of a frame ends.
-pub(super) fn record_end(records: &[u8], at: usize) -> usize {
+pub(in crate::store) fn record_end(records: &[u8], at: usize) -> usize {
     let header = records.get(at..).and_then(|rest| rest.first_chunk::<HEADER_LEN>()).map(RecordHeader::decode);
     let len = header.and_then(|header| header.record_len()).and_then(|len| usize::try_from(len).ok());
     len.and_then(|len| at.checked_add(len)).map_or(records.len(), |end| end.min(records.len()))

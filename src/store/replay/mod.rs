@@ -26,6 +26,7 @@ use super::format::directory_name;
 use super::fs::{FileSystem, is_full};
 use super::recovery_report::{PartitionRecovery, RecoveryOutcome};
 use super::set_aside::{self, Kind};
+pub(super) use compare::record_end;
 pub(super) use frames::Key;
 
 /// Why a partition takes no messages.
