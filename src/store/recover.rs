@@ -62,13 +62,14 @@ pub(super) fn recover(
     let largest_id = clean.as_ref().map(|clean| clean.largest_id);
     let mut hints = LoadHints { closed: replayed.closed, ..LoadHints::default() };
     let (_, ids) = IdFile::open(Arc::clone(fs), dir).map_err(unreadable)?;
-    if matches!(ids, Reserved::UpTo(_)) {
+    // The record of a clean stop names the largest id itself.
+    if clean_stop || matches!(ids, Reserved::UpTo(_)) {
         hints.oldest = replayed.oldest;
         hints.table = replayed.table;
         if let Some(CleanStop { partitions, .. }) = clean.filter(|_| clean_stop) {
             hints.clean = partitions;
         }
-    } else if !log.is_empty() || clean_stop {
+    } else if !log.is_empty() {
         warn!("the state file of message ids is missing or damaged: last segments are read in full for the largest id");
     }
     let report = RecoveryReport {

@@ -101,9 +101,11 @@ fn only_partitions_that_were_changed_since_are_read() {
 }
 
 #[test]
-fn without_the_state_file_of_ids_everything_is_read_and_ids_ascend() {
+fn ids_ascend_without_their_state_file() {
     for damaged in [false, true] {
         let dir = stopped();
+        // With a log instead of the record of the stop; the log says that nothing need be read.
+        fs::remove_file(clean_stop_file(dir.path())).unwrap();
         let path = segment(dir.path(), "b");
         let far = MessageId::new(3 << 60);
         let mut content = fs::read(&path).unwrap();
@@ -111,6 +113,9 @@ fn without_the_state_file_of_ids_everything_is_read_and_ids_ascend() {
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, &content).unwrap();
         File::open(&path).unwrap().set_modified(modified).unwrap();
+        let stamp = OsFileSystem.open(&path, Access::Read).unwrap().stamp().unwrap();
+        let table = vec![Checkpoint { topic: topic("b"), partition: P0, segment: 0, stamp }];
+        LogFileKit::with(LOG_ID, 1, 1, table).write(&dir.path().join("data/transactions"));
         let ids = dir.path().join("data/transactions/ids");
         if damaged {
             fs::write(&ids, [0; 700]).unwrap()
@@ -120,9 +125,10 @@ fn without_the_state_file_of_ids_everything_is_read_and_ids_ascend() {
         let store = open(&options(dir.path())).unwrap();
         assert!(store.ids().next_id() > far);
     }
-    // What the record of the stop says is enough if the segments tell nothing.
+    // The record of a stop names the largest one.
     let dir = stopped();
     let transactions = dir.path().join("data/transactions");
+    fs::remove_file(transactions.join("ids")).unwrap();
     clean_stop::write(&OsFileSystem, &transactions, &[], MessageId::new(3 << 60), 7).unwrap();
     let store = open(&options(dir.path())).unwrap();
     assert!(store.ids().next_id() > MessageId::new(3 << 60));
