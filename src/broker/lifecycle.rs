@@ -245,13 +245,14 @@ impl Broker {
     }
 }
 
-async fn open_store(config: &Arc<ServerConfig>) -> Result<Arc<Store>, StoreError> {
+/// What the store of a broker with this configuration is opened with.
+pub fn store_options(config: &Arc<ServerConfig>) -> StoreOptions {
     let of_topic = Arc::clone(config);
     let topic_settings: TopicSettingsOf =
         Arc::new(move |topic: &TopicName| store_settings(settings_of(&of_topic, topic)));
     let system = &config.system;
     let topic_data_paths = config.topics.iter().map(|topic| &topic.settings.data_path);
-    let options = StoreOptions {
+    StoreOptions {
         data_path: system.data_path.clone(),
         topic_data_paths: topic_data_paths.filter(|&path| *path != system.data_path).cloned().collect(),
         data_log_path: system.data_log_path.clone(),
@@ -262,7 +263,11 @@ async fn open_store(config: &Arc<ServerConfig>) -> Result<Arc<Store>, StoreError
         commit_log_file_bytes: 64 << 20,
         commit_log_files: 8,
         topic_settings,
-    };
+    }
+}
+
+async fn open_store(config: &Arc<ServerConfig>) -> Result<Arc<Store>, StoreError> {
+    let options = store_options(config);
     blocking(move || Store::open(options, Arc::new(OsFileSystem))).await.map(Arc::new)
 }
 

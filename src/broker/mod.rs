@@ -31,4 +31,4 @@ mod room;
 mod routes;
 mod topics;
 
-pub use lifecycle::{Broker, BrokerOptions, StartError, StopError};
+pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};

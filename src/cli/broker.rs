@@ -66,7 +66,7 @@ fn refuse_plugins(plugins: &[String]) -> anyhow::Result<()> {
     }
 }
 
-fn load(file: &std::path::Path) -> anyhow::Result<ServerConfig> {
+pub(super) fn load(file: &std::path::Path) -> anyhow::Result<ServerConfig> {
     let config = match ServerConfig::load(file) {
         Ok(config) => config,
         Err(ConfigError::Invalid(errors)) => bail!("Parse configuration failed,path={}\n{errors}", file.display()),
@@ -128,7 +128,7 @@ async fn conflict(broker: &Broker) -> crate::zk::IdConflict {
 }
 
 /// Each connection and each segment takes a descriptor; the usual limit of 1 024 is for other kinds of programs.
-fn raise_descriptor_limit() {
+pub(super) fn raise_descriptor_limit() {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
         return;

@@ -4,6 +4,7 @@ mod bench;
 mod broker;
 mod config;
 mod consume;
+mod log;
 mod logging;
 mod output;
 mod produce;
@@ -38,6 +39,9 @@ enum Command {
     /// Check or show a configuration file
     #[command(subcommand)]
     Config(config::Command),
+    /// Look after the commit log of a broker that does not run
+    #[command(subcommand)]
+    Log(log::Command),
 }
 
 /// Runs the command line of this process.
@@ -51,6 +55,7 @@ pub fn main() -> ExitCode {
         Command::Consume(arguments) => consume::run(arguments),
         Command::Bench(command) => bench::run(&command),
         Command::Config(command) => config::run(&command),
+        Command::Log(command) => log::run(&command),
     }
 }
 

@@ -5,12 +5,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tracing::{error, warn};
+use bytes::Bytes;
+use tracing::{error, info, warn};
 
+use super::commit_log::error::CommitLogError;
+use super::commit_log::files::LogFiles;
+use super::commit_log::format::Body;
 use super::commit_log::pool::{Pool, Sealed, is_want_of_space};
+use super::commit_log::walk::walk;
 use super::commit_log::writer::LogWriter;
 use super::error::AppendError;
+use super::fs::read_exact_at;
 use super::partition::PartitionLog;
+use super::set_aside::{self, Kind};
 
 /// How soon something that failed for want of space or of descriptors is tried again.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
@@ -118,7 +125,61 @@ impl Checkpointer {
         }
     }
 
-    fn set_aside(&self, _sealed: &Sealed, _partition: &PartitionLog) -> bool {
-        false
+    /// Copies the frames of a poisoned partition out of a full file, so that it does not stop the others: the next start
+    /// applies them.
+    fn set_aside(&self, sealed: &Sealed, partition: &PartitionLog) -> bool {
+        let (fs, dir) = (self.pool.fs(), self.pool.dir());
+        let (topic, index) = (partition.topic(), partition.index());
+        let result = frames_of(sealed, partition).and_then(|frames| {
+            let file = &sealed.file.file;
+            let mut frames = frames.into_iter().map(|frame| {
+                let mut records = vec![0; frame.len];
+                read_exact_at(&**file, &mut records, frame.position)?;
+                Ok((frame.segment, frame.offset, Bytes::from(records)))
+            });
+            let failed = |source| CommitLogError::Io { action: "keep frames in", path: dir.to_path_buf(), source };
+            set_aside::append(fs, dir, Kind::Pending, topic, index, &mut frames).map_err(failed)
+        });
+        match result {
+            Ok(()) => {
+                let file = set_aside::path(dir, Kind::Pending, topic, index);
+                info!(partition = %partition.name(), file = %file.display(), "kept what a poisoned partition had in the commit log");
+                true
+            }
+            Err(error) => {
+                error!(partition = %partition.name(), %error, "could not keep what a poisoned partition has in the commit log: one of its files cannot be used again until that succeeds");
+                false
+            }
+        }
     }
+}
+
+/// Where the records of a frame lie.
+struct RecordsAt {
+    segment: u64,
+    offset: u64,
+    position: u64,
+    len: usize,
+}
+
+/// The frames of a partition in a full file of the log.
+fn frames_of(sealed: &Sealed, partition: &PartitionLog) -> Result<Vec<RecordsAt>, CommitLogError> {
+    let files = LogFiles::of(&sealed.file.path, &sealed.file.file)?;
+    let mut frames = Vec::new();
+    walk(&files, &mut |met| {
+        match met.frame.body {
+            Body::Records { topic, partition: index, segment, offset, records }
+                if topic == *partition.topic() && index == partition.index() =>
+            {
+                let position = met.position + (met.frame.len - records.len()) as u64;
+                frames.push(RecordsAt { segment, offset, position, len: records.len() });
+            }
+            Body::Forget { topic, partition: index } if topic == *partition.topic() && index == partition.index() => {
+                frames.clear();
+            }
+            _ => {}
+        }
+        Ok::<_, CommitLogError>(())
+    })?;
+    Ok(frames)
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::commit_log::error::CommitLogError;
 use crate::id::{InvalidTopicName, Offset, PartitionIndex, TopicName};
 
 /// Why a store, or a further data directory of it, cannot be opened. Nothing on disk was changed beyond the creation of
@@ -96,6 +97,24 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+    /// The commit log cannot be replayed.
+    #[error(transparent)]
+    CommitLog(#[from] CommitLogError),
+    /// What only the commit log holds does not fit the disk.
+    #[error(
+        "no space left for {}, to which messages of the commit log have to be written: free space on its file system          (archived and old segments, files of others) and start again; nothing is lost, the log is kept",
+        .0.display()
+    )]
+    NoSpaceForRecovery(PathBuf),
+    /// There is nothing to resolve.
+    #[error("{} does not exist: no messages of this partition are in quarantine", .0.display())]
+    NothingInQuarantine(PathBuf),
+    /// Messages must be brought in before others are appended behind them.
+    #[error(
+        "{} still holds messages, for a segment file of the partition failed at this start: mend the disk, run `metaq          log recover`, then try again",
+        .0.display()
+    )]
+    StillPending(PathBuf),
     /// Any other refusal of the system.
     #[error("could not {action} {}: {source}", path.display())]
     Io {

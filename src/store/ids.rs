@@ -167,6 +167,13 @@ impl IdGenerator {
         }
     }
 
+    /// The last id that was given out, or that ids go on behind.
+    pub(super) fn last(&self) -> MessageId {
+        let state = lock(&self.state);
+        let id = state.last_ms << TIME_SHIFT | self.broker << BROKER_SHIFT | state.sequence;
+        MessageId::new(id.cast_signed())
+    }
+
     /// The milliseconds of the last id and of the reservation; `None` before the first id, when there is nothing to
     /// reserve.
     fn last_and_reserved(&self) -> Option<(u64, u64)> {

@@ -11,19 +11,21 @@ use tracing::{debug, warn};
 
 use super::error::{InvalidDirectoryName, StoreError};
 use super::format::{FileName, parse_directory_name, parse_file_name};
-use super::fs::{Access, DataFile, FileSystem, Kind, read_exact_at, write_all_at};
+use super::fs::{Access, DataFile, FileSystem, Kind, Stamp, read_exact_at, write_all_at};
+use super::load_hints::{LoadHints, ScanPlan};
 use super::options::TopicSettingsOf;
 use super::partition::{Opened, PartitionLog, Shared};
 use super::recovery::{Scan, scan};
+use super::replay::Closed;
 use super::segment::{Segment, SegmentList};
 use crate::id::{PartitionIndex, TopicName};
 
 /// A directory that holds a partition.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
-    topic: TopicName,
-    index: PartitionIndex,
-    dir: PathBuf,
+    pub(super) topic: TopicName,
+    pub(super) index: PartitionIndex,
+    pub(super) dir: PathBuf,
 }
 
 /// Lists the partitions in the data paths; one that is found twice, or is `open` elsewhere already, is refused.
@@ -73,10 +75,17 @@ pub(super) struct Inspected {
     segments: Vec<Arc<Segment>>,
     last_len: u64,
     pub(super) scan: Scan,
+    closed: Option<Closed>,
+    /// Known to be intact and durable without a look at the content.
+    settled: bool,
 }
 
 /// Inspects partitions on as many threads as the machine has cores. The first error in their order is reported.
-pub(super) fn inspect_all(fs: &dyn FileSystem, found: &[Found]) -> Result<Vec<Inspected>, StoreError> {
+pub(super) fn inspect_all(
+    fs: &dyn FileSystem,
+    found: &[Found],
+    hints: &LoadHints,
+) -> Result<Vec<Inspected>, StoreError> {
     let next = AtomicUsize::new(0);
     let results: Vec<OnceLock<_>> = found.iter().map(|_| OnceLock::new()).collect();
     let work = || {
@@ -85,7 +94,7 @@ pub(super) fn inspect_all(fs: &dyn FileSystem, found: &[Found]) -> Result<Vec<In
             found.get(i).zip(results.get(i))
         } {
             // Each number is drawn once, so the cell is empty.
-            let _empty = result.set(inspect(fs, found));
+            let _empty = result.set(inspect(fs, found, hints));
         }
     };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(found.len());
@@ -101,38 +110,70 @@ pub(super) fn inspect_all(fs: &dyn FileSystem, found: &[Found]) -> Result<Vec<In
     results.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
-fn inspect(fs: &dyn FileSystem, found: &Found) -> Result<Inspected, StoreError> {
-    let files = find_segments(fs, &found.dir)?;
-    for pair in files.windows(2) {
-        let [first, second] = pair else { continue };
-        if first.start.checked_add(first.len) != Some(second.start) || first.start == second.start {
+fn inspect(fs: &dyn FileSystem, found: &Found, hints: &LoadHints) -> Result<Inspected, StoreError> {
+    let key = (found.topic.clone(), found.index);
+    let closed = hints.closed.get(&key).cloned();
+    let failed = closed.as_ref().is_some_and(|closed| closed.failed);
+    let mut files = find_segments(fs, &found.dir)?;
+    let broken = |pair: &[SegmentFile]| match pair {
+        [first, second] => first.end() != second.start || first.start == second.start,
+        _ => false,
+    };
+    if let Some(first) = files.windows(2).position(broken) {
+        if !failed && let Some([first, second]) = files.get(first..first + 2) {
             let (first, second) = (first.path.clone(), second.path.clone());
             return Err(StoreError::Discontinuous { first, second });
         }
+        // What is missing is pending.
+        files.truncate(first + 1);
     }
-    let mut inspected = Inspected { found: found.clone(), segments: Vec::new(), last_len: 0, scan: Scan::default() };
+    let mut segments = Vec::with_capacity(files.len());
     let last = files.len().saturating_sub(1);
-    for (i, SegmentFile { start, len, path }) in files.into_iter().enumerate() {
+    for (i, SegmentFile { start, path, .. }) in files.iter().enumerate() {
         let access = if i == last { Access::ReadWrite } else { Access::Read };
         let unreadable = |source| StoreError::Unreadable { path: path.clone(), source };
-        let file = fs.open(&path, access).map_err(unreadable)?;
-        if i == last {
-            inspected.last_len = len;
-            inspected.scan = scan(&*file, len).map_err(unreadable)?;
+        let file = fs.open(path, access).map_err(unreadable)?;
+        segments.push(Arc::new(Segment::new(*start, path.clone(), file)));
+    }
+    let mut inspected =
+        Inspected { found: found.clone(), segments, last_len: 0, scan: Scan::default(), closed, settled: false };
+    if let (Some(file), Some(segment)) = (files.last(), inspected.segments.last()) {
+        inspected.last_len = file.len;
+        let unreadable = |source| StoreError::Unreadable { path: file.path.clone(), source };
+        let stamp = |i: usize| inspected.segments.get(i).map_or(Ok(Stamp::default()), |segment| segment.file().stamp());
+        match hints.plan(&key, &found.dir, &files, &stamp).map_err(unreadable)? {
+            ScanPlan::Nothing { messages } => {
+                inspected.scan = Scan { end: file.len, records: messages, largest_id: None };
+                inspected.settled = true;
+            }
+            ScanPlan::From(position) => match scan(segment.file(), file.len, position) {
+                Ok(scan) => inspected.scan = scan,
+                // Nothing of it is shown.
+                Err(_) if failed => {}
+                Err(error) => return Err(unreadable(error)),
+            },
         }
-        inspected.segments.push(Arc::new(Segment::new(start, path, file)));
     }
     Ok(inspected)
 }
 
-struct SegmentFile {
-    start: u64,
-    len: u64,
-    path: PathBuf,
+/// A segment file as the directory shows it.
+#[derive(Debug, Clone)]
+pub(super) struct SegmentFile {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    pub(super) path: PathBuf,
+}
+
+impl SegmentFile {
+    /// Offset behind its last byte; listed files end within the range of offsets.
+    pub(super) fn end(&self) -> u64 {
+        self.start.saturating_add(self.len)
+    }
 }
 
 /// The segment files of a directory in ascending order.
-fn find_segments(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<SegmentFile>, StoreError> {
+pub(super) fn find_segments(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<SegmentFile>, StoreError> {
     let entries = fs.list(dir).map_err(|source| StoreError::Unreadable { path: dir.to_path_buf(), source })?;
     let mut files = Vec::new();
     for entry in entries {
@@ -161,12 +202,16 @@ impl Inspected {
     /// When the tail cannot be cut. If the rest cannot be synced, the partition is poisoned instead: a page of it may
     /// exist in memory only.
     pub(super) fn open(self, shared: &Arc<Shared>, settings: &TopicSettingsOf) -> Result<PartitionLog, StoreError> {
-        let Self { found: Found { topic, index, dir }, segments, last_len, scan } = self;
+        let Self { found: Found { topic, index, dir }, segments, last_len, scan, closed, settled } = self;
         let settings = settings(&topic);
         let last = segments.last().cloned();
         let start = last.as_ref().map_or(0, |last| last.start_position());
-        let mut failure = None;
-        if let Some(last) = &last {
+        let (failed, quarantined) = match closed {
+            Some(Closed { reason, failed: true }) => (Some(reason.to_string()), None),
+            closed => (None, closed),
+        };
+        let mut failure = failed;
+        if let Some(last) = last.as_ref().filter(|_| failure.is_none() && !settled) {
             if scan.end < last_len {
                 let kept = keep_tail(&*shared.fs, last, scan.end, last_len)?;
                 cut(last, scan.end)?;
@@ -181,8 +226,8 @@ impl Inspected {
         let segments = SegmentList::new(segments);
         let opened = Opened { topic, index, dir, segments, end, durable, messages: scan.records, checkpoint: None };
         let partition = PartitionLog::new(Arc::clone(shared), opened, &settings);
-        if let Some(reason) = failure {
-            // Logged there and shown in the store's health; its older segments are served.
+        if let Some(reason) = failure.or(quarantined.map(|closed| closed.reason.to_string())) {
+            // Logged there and shown in the store's health; what is durable is served.
             let _error = partition.poison_with(&reason);
         }
         Ok(partition)

@@ -10,7 +10,9 @@ use std::time::Instant;
 use tracing::{info, warn};
 
 use super::checkpoint::Checkpointer;
+use super::clean_stop;
 use super::closed::ClosedPartitions;
+use super::commit_log::files::remove_files;
 use super::commit_log::pool::{Pool, PoolLimits};
 use super::commit_log::syncs::Syncs;
 use super::commit_log::writer::LogWriter;
@@ -24,16 +26,19 @@ use super::housekeeping::{FreeSpace, Housekeeping};
 use super::ids::{self, IdGenerator};
 use super::journal::journal_warning;
 use super::load::{find_partitions, inspect_all};
+use super::load_hints::LoadHints;
 use super::lock::{LockedDirs, make_dir};
 use super::options::{StoreOptions, TopicSettings};
 use super::partition::{Opened, PartitionLog, Shared};
+use super::recover::recover;
+use super::recovery_report::RecoveryReport;
 use super::round::Round;
 use super::segment::SegmentList;
 use super::topics::Topics;
 use crate::id::{MessageId, PartitionIndex, TopicName};
 
 /// Directory below `dataLogPath` for everything that is no partition.
-const TRANSACTIONS_DIR: &str = "transactions";
+pub(super) const TRANSACTIONS_DIR: &str = "transactions";
 
 /// An open message store.
 ///
@@ -52,6 +57,12 @@ pub struct Store {
     ids: Arc<IdGenerator>,
     free_space: Arc<FreeSpace>,
     journal_warning: Option<String>,
+    /// The directory of everything that is no partition.
+    transactions: PathBuf,
+    /// Number of the next file of the commit log.
+    recovery: RecoveryReport,
+    /// For data paths that are added later: the partitions that take no messages.
+    hints: LoadHints,
     /// Also held while a partition is added, so that one directory never gets two logs.
     locks: Mutex<LockedDirs>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -84,7 +95,9 @@ impl Store {
         let shared = Shared::new(Arc::clone(&fs), options.max_segment_size, options.max_transfer_size.into());
         let shared = Arc::new(shared);
         let topics = Arc::new(Topics::default());
-        let largest_id = load(&shared, &options, &topics, &data_paths)?;
+        let recovered = recover(&fs, &options, &data_paths, &transactions)?;
+        let largest_id = load(&shared, &options, &topics, &data_paths, &recovered.hints)?.max(recovered.largest_id);
+        recovered.finish(&*fs)?;
 
         let unreadable = |source| StoreError::Unreadable { path: transactions.clone(), source };
         let journal_warning = journal_warning(&*fs, &transactions).map_err(unreadable)?;
@@ -99,7 +112,7 @@ impl Store {
         free_space.check(&*fs, options.free_space_warning_bytes);
         let limits =
             PoolLimits { file_bytes: options.commit_log_file_bytes, max_files: options.commit_log_files, lanes: LANES };
-        let pool = Arc::new(Pool::new(Arc::clone(&fs), &transactions, limits, 1));
+        let pool = Arc::new(Pool::new(Arc::clone(&fs), &transactions, limits, recovered.next_file_number.max(1)));
         let log_path = || transactions.clone();
         pool.make_file().map_err(|source| StoreError::Io {
             action: "make the commit log in",
@@ -139,6 +152,9 @@ impl Store {
             ids,
             free_space,
             journal_warning,
+            transactions,
+            recovery: recovered.report,
+            hints: LoadHints { closed: recovered.hints.closed, ..LoadHints::default() },
             locks: Mutex::new(locks),
             threads: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -202,7 +218,7 @@ impl Store {
         let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
         if locks.lock(&*self.shared.fs, &data_path)? {
             let data_paths = std::slice::from_ref(&data_path);
-            let largest_id = load(&self.shared, &self.options, &self.topics, data_paths)
+            let largest_id = load(&self.shared, &self.options, &self.topics, data_paths, &self.hints)
                 .inspect_err(|_| locks.release(&data_path))?;
             if let Some(largest_id) = largest_id {
                 self.ids.raise_above(largest_id);
@@ -217,7 +233,12 @@ impl Store {
         let segments = SegmentList::default();
         let opened =
             Opened { topic: topic.clone(), index, dir, segments, end: 0, durable: 0, messages: 0, checkpoint: None };
-        Ok(self.topics.get_or_insert(PartitionLog::new(Arc::clone(&self.shared), opened, settings)))
+        let partition = PartitionLog::new(Arc::clone(&self.shared), opened, settings);
+        if let Some(closed) = self.hints.closed.get(&(topic.clone(), index)) {
+            // Answered with and logged from there.
+            let _error = partition.poison_with(&closed.reason);
+        }
+        Ok(self.topics.get_or_insert(partition))
     }
 
     /// All partitions.
@@ -261,6 +282,11 @@ impl Store {
     /// Partitions that the operator closed.
     pub fn closed_partitions(&self) -> &ClosedPartitions {
         &self.closed_partitions
+    }
+
+    /// What was done at the start with what the last broker left in its commit log.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.recovery
     }
 
     /// What an operator must know.
@@ -308,9 +334,25 @@ impl Store {
         let lost: Vec<&str> = partitions.iter().filter(lost).map(|p| &**p.name()).collect();
         self.log.syncs.log_times();
         self.ids.settle();
+        if lost.is_empty() && !self.log.syncs.failed() {
+            // Everything is in the segments now.
+            self.record_clean_stop(&partitions);
+        }
         *lock(&self.locks) = LockedDirs::default();
         info!(partitions = partitions.len(), "message store closed");
         if lost.is_empty() { Ok(()) } else { Err(StoreError::NotDurable(lost.join(", "))) }
+    }
+
+    /// Spares the next start reading segments.
+    fn record_clean_stop(&self, partitions: &[Arc<PartitionLog>]) {
+        let (fs, dir) = (&*self.shared.fs, &self.transactions);
+        let written = remove_files(fs, dir).map_err(|error| error.to_string()).and_then(|_| {
+            let next_file_number = self.pool.next_number();
+            clean_stop::write(fs, dir, partitions, self.ids.last(), next_file_number).map_err(|error| error.to_string())
+        });
+        if let Err(error) = written {
+            warn!(%error, dir = %dir.display(), "could not record the clean stop: the next start takes longer");
+        }
     }
 
     fn end_threads(&self) {
@@ -324,6 +366,7 @@ impl Store {
                 warn!("a thread of the message store panicked");
             }
         }
+        self.shared.tails.clear();
     }
 }
 
@@ -341,9 +384,10 @@ fn load(
     options: &StoreOptions,
     topics: &Topics,
     data_paths: &[PathBuf],
+    hints: &LoadHints,
 ) -> Result<Option<MessageId>, StoreError> {
     let found = find_partitions(&*shared.fs, data_paths, &topics.all())?;
-    let inspected = inspect_all(&*shared.fs, &found)?;
+    let inspected = inspect_all(&*shared.fs, &found, hints)?;
     let largest_id = inspected.iter().filter_map(|partition| partition.scan.largest_id).max();
     let open = |partition: super::load::Inspected| partition.open(shared, &options.topic_settings);
     let partitions = inspected.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;

@@ -12,6 +12,7 @@
 
 mod append;
 mod checkpoint;
+mod clean_stop;
 mod closed;
 mod commit_log;
 mod committer;
@@ -27,14 +28,21 @@ mod id_file;
 mod ids;
 mod journal;
 mod load;
+mod load_hints;
 mod lock;
+mod log_dump;
 mod message_store;
 mod options;
 mod partition;
 mod read;
+mod recover;
 mod recovery;
+mod recovery_report;
+mod replay;
+mod resolve;
 mod round;
 mod segment;
+mod set_aside;
 mod tail;
 mod topics;
 mod volume;
@@ -45,6 +53,7 @@ mod tests;
 
 pub use append::{AppendGroup, AppendSink, Appended, LARGE_RECORD_BYTES};
 pub use closed::ClosedPartitions;
+pub use commit_log::error::CommitLogError;
 pub use committer::Committer;
 pub use error::{AppendError, InvalidDirectoryName, InvalidPartitionRange, ReadError, StoreError};
 pub use fs::{
@@ -52,8 +61,11 @@ pub use fs::{
 };
 pub use health::{FailedPartition, Health, LowSpace};
 pub use ids::IdGenerator;
+pub use log_dump::{DumpError, FrameContent, LogItem, dump_log};
 pub use message_store::Store;
 pub use options::{StoreOptions, TopicSettings, TopicSettingsOf};
 pub use partition::PartitionLog;
 pub use read::{ReadOutcome, Region};
+pub use recovery_report::{PartitionRecovery, RecoveryOutcome, RecoveryReport};
+pub use resolve::{Resolution, Resolved, resolve_quarantine};
 pub use segment::Segment;

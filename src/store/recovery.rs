@@ -22,28 +22,32 @@ pub(super) struct Scan {
     pub(super) largest_id: Option<MessageId>,
 }
 
-/// Reads records from the start of a file until one is incomplete, damaged, or no record but zeros.
+/// Reads records from a position of a file, where one begins, until one is incomplete, damaged, or no record but zeros.
+/// What lies before is taken to be intact.
 ///
 /// What the format cannot tell (02 §4): no checksum covers the header, so an *empty* message that was torn within its
 /// id and then filled up with zeros passes for one with another id.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub(super) fn scan(file: &dyn DataFile, len: u64) -> io::Result<Scan> {
-    let mut reader = Reader { file, len, window: Vec::new(), start: 0 };
-    let mut scan = Scan::default();
-    while let Some(header) = reader.header(scan.end)? {
-        let Some(record_len) = header.record_len().filter(|record_len| *record_len <= len - scan.end) else { break };
-        let body = scan.end + HEADER_LEN as u64;
-        let end = scan.end + record_len;
-        if header.is_zero_fill() || reader.checksum(body, end)? != header.checksum {
-            break;
-        }
+pub(super) fn scan(file: &dyn DataFile, len: u64, start: u64) -> io::Result<Scan> {
+    let mut reader = Reader::new(file, len);
+    let mut scan = Scan { end: start.min(len), ..Scan::default() };
+    while let Some((header, end)) = reader.record(scan.end)? {
         scan.end = end;
         scan.records += 1;
         scan.largest_id = scan.largest_id.max(Some(header.id).filter(|&id| is_followed(id)));
     }
     Ok(scan)
+}
+
+/// The header of the intact record that begins at a position of a file, `None` if none does.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(super) fn record_at(file: &dyn DataFile, len: u64, position: u64) -> io::Result<Option<RecordHeader>> {
+    let found = Reader::new(file, len).record(position)?;
+    Ok(found.map(|(header, _)| header))
 }
 
 /// Reads a file through a window that moves forward.
@@ -54,7 +58,22 @@ struct Reader<'a> {
     start: u64,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(file: &'a dyn DataFile, len: u64) -> Self {
+        Self { file, len, window: Vec::new(), start: 0 }
+    }
+
+    /// The intact record that begins at a position, and where it ends.
+    fn record(&mut self, position: u64) -> io::Result<Option<(RecordHeader, u64)>> {
+        let Some(header) = self.header(position)? else { return Ok(None) };
+        let Some(record_len) = header.record_len().filter(|record_len| *record_len <= self.len - position) else {
+            return Ok(None);
+        };
+        let end = position + record_len;
+        let intact = !header.is_zero_fill() && self.checksum(position + HEADER_LEN as u64, end)? == header.checksum;
+        Ok(intact.then_some((header, end)))
+    }
+
     /// Bytes from a position on: at least `want` unless the file ends before, at most what the window holds.
     fn bytes(&mut self, position: u64, want: usize) -> io::Result<&[u8]> {
         let at = |start: u64| usize::try_from(position.wrapping_sub(start)).unwrap_or(usize::MAX);
@@ -68,7 +87,7 @@ impl Reader<'_> {
     }
 
     fn header(&mut self, position: u64) -> io::Result<Option<RecordHeader>> {
-        if self.len - position < HEADER_LEN as u64 {
+        if self.len.saturating_sub(position) < HEADER_LEN as u64 {
             return Ok(None);
         }
         Ok(self.bytes(position, HEADER_LEN)?.first_chunk().map(RecordHeader::decode))
@@ -106,7 +125,7 @@ mod tests {
     fn scan_bytes(bytes: &[u8]) -> (u64, u64, Option<i64>) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
-        let scan = scan(&*OsFileSystem.open(file.path(), Access::Read).unwrap(), bytes.len() as u64).unwrap();
+        let scan = scan(&*OsFileSystem.open(file.path(), Access::Read).unwrap(), bytes.len() as u64, 0).unwrap();
         (scan.end, scan.records, scan.largest_id.map(|id| id.get() >> 40))
     }
 
@@ -120,6 +139,21 @@ mod tests {
         }
         assert_eq!(scan_bytes(&data), (71, 3, None), "negative ids need not be passed");
         assert_eq!(scan_bytes(b""), (0, 0, None));
+    }
+
+    #[test]
+    fn a_scan_may_begin_at_any_record_and_a_single_one_can_be_asked_for() {
+        let data = [record(1, b"hello"), record(2, b""), record(3, b"world!")].concat();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &data).unwrap();
+        let file = OsFileSystem.open(file.path(), Access::Read).unwrap();
+        for (start, records) in [(0, 3), (25, 2), (45, 1), (71, 0), (72, 0)] {
+            let scan = scan(&*file, 71, start).unwrap();
+            assert_eq!((scan.end, scan.records), (71, records), "from {start}");
+        }
+        let id = |position| record_at(&*file, 71, position).unwrap().map(|header| header.id.get() >> 40);
+        assert_eq!([0, 25, 45, 46, 60, 71, 100].map(id), [Some(1), Some(2), Some(3), None, None, None, None]);
+        assert_eq!(record_at(&*file, 70, 45).unwrap(), None, "cut off");
     }
 
     #[test]

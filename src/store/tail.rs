@@ -127,6 +127,14 @@ impl Tails {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Forgets the partitions.
+    pub(super) fn clear(&self) {
+        let mut queue = lock(&self.queue);
+        queue.full.clear();
+        queue.by_age.clear();
+        queue.failed.clear();
+    }
+
     pub(super) fn close(&self) {
         lock(&self.queue).closed = true;
         self.arrived.notify_all();

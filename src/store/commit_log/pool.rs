@@ -34,7 +34,6 @@ pub(in crate::store) struct LogFile {
 #[derive(Debug, Clone)]
 pub(in crate::store) struct Sealed {
     pub(in crate::store) file: LogFile,
-    pub(in crate::store) log_id: u64,
     pub(in crate::store) number: u64,
     /// The partitions that have frames in it.
     pub(in crate::store) pins: Arc<[Arc<PartitionLog>]>,
@@ -88,6 +87,10 @@ impl Pool {
         let max_files = limits.max_files.max(MIN_FILES);
         let limits = PoolLimits { max_files, ..limits };
         Self { fs, dir: dir.to_path_buf(), limits, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    pub(in crate::store) fn fs(&self) -> &dyn FileSystem {
+        &*self.fs
     }
 
     /// Where the files lie.

@@ -199,7 +199,7 @@ impl LogWriter {
         self.sync_all()?;
         let file = self.wait_for_file()?;
         if let Some(Current { file, number, pins, .. }) = self.current.take() {
-            self.pool.seal(Sealed { file, log_id: self.log_id, number, pins: pins.into() });
+            self.pool.seal(Sealed { file, number, pins: pins.into() });
         }
         self.begin_file(file)
     }

@@ -1,6 +1,7 @@
 //! Behaviour of the whole room, over a real directory and over a disk that fails on request.
 
 mod appending;
+mod clean_stopping;
 mod closing;
 mod disk;
 mod failures;
@@ -8,5 +9,9 @@ mod faulty;
 mod flushing;
 mod kit;
 mod loading;
+pub(super) mod log_kit;
+mod log_reading;
 mod random;
 mod reading;
+mod replaying;
+mod stopping;

@@ -1,0 +1,177 @@
+//! The walk over the frames of a log, in their order and through all its files, to its end; and whether that end is a
+//! torn tail or damage (08 §2).
+
+use std::path::{Path, PathBuf};
+
+use bytes::Buf;
+
+use super::error::CommitLogError;
+use super::files::{LogFile, LogFiles};
+use super::format::{DecodedFrame, FRAME_HEAD_LEN, Frame, HEADER_LEN, MAX_BODY_LEN, Seed, decode_frame};
+use super::window::Window;
+use crate::store::fs::DataFile;
+
+/// Where the log ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct LogEnd {
+    /// The first sequence without a frame.
+    pub(in crate::store) sequence: u64,
+    /// Where its frame would begin.
+    pub(in crate::store) path: PathBuf,
+    pub(in crate::store) position: u64,
+    /// What proves that the frame was there and durable: then the log is damaged.
+    pub(in crate::store) witness: Option<Witness>,
+}
+
+/// A place in a log file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::store) struct Witness {
+    pub(in crate::store) path: PathBuf,
+    pub(in crate::store) position: u64,
+}
+
+impl LogEnd {
+    /// Refuses an end that is damage.
+    pub(in crate::store) fn check(&self) -> Result<(), CommitLogError> {
+        let Some(witness) = &self.witness else { return Ok(()) };
+        Err(CommitLogError::Damaged {
+            sequence: self.sequence,
+            path: self.path.clone(),
+            position: self.position,
+            witness: witness.path.clone(),
+            witness_position: witness.position,
+        })
+    }
+}
+
+/// A frame that was met on a walk.
+#[derive(Debug)]
+pub(in crate::store) struct Met<'a> {
+    /// Number of its file in [`LogFiles::used`].
+    pub(in crate::store) file: usize,
+    /// Where it begins.
+    pub(in crate::store) position: u64,
+    pub(in crate::store) frame: Frame<'a>,
+}
+
+/// Shows every frame of checked files in order of sequence and returns where the log ends, `None` without any file.
+///
+/// # Errors
+/// When a file cannot be read, or what `visit` returns.
+pub(in crate::store) fn walk<E: From<CommitLogError>>(
+    files: &LogFiles,
+    visit: &mut dyn FnMut(Met<'_>) -> Result<(), E>,
+) -> Result<Option<LogEnd>, E> {
+    let Some(first) = files.used.first() else { return Ok(None) };
+    let mut expected = first.header.first_sequence;
+    let mut last = (0, first, HEADER_LEN as u64);
+    for (number, file) in files.used.iter().enumerate() {
+        if file.header.first_sequence != expected {
+            break;
+        }
+        let position = walk_file(number, file, &mut expected, visit)?;
+        last = (number, file, position);
+    }
+    let (number, file, position) = last;
+    let witness = find_witness(files, number, position, expected)?;
+    Ok(Some(LogEnd { sequence: expected, path: file.path.clone(), position, witness }))
+}
+
+/// Shows the frames of one file and returns where the first one is missing.
+fn walk_file<E: From<CommitLogError>>(
+    number: usize,
+    file: &LogFile,
+    expected: &mut u64,
+    visit: &mut dyn FnMut(Met<'_>) -> Result<(), E>,
+) -> Result<u64, E> {
+    let (seed, mut position) = (file.header.seed(), HEADER_LEN as u64);
+    let mut window = Window::new(&*file.file, file.len);
+    while let Some(frame) = frame_at(&mut window, position, seed).map_err(|error| unreadable(&file.path, error))? {
+        if frame.sequence != *expected {
+            break;
+        }
+        let end = position + frame.len as u64;
+        visit(Met { file: number, position, frame })?;
+        *expected += 1;
+        position = end;
+    }
+    Ok(position)
+}
+
+/// The frame that begins at a position, `None` if none does.
+fn frame_at<'a>(window: &'a mut Window<'_>, position: u64, seed: Seed) -> std::io::Result<Option<Frame<'a>>> {
+    let mut want = FRAME_HEAD_LEN;
+    if let DecodedFrame::Needs(whole) = decode_frame(window.at(position, want)?, seed) {
+        want = whole;
+    }
+    match decode_frame(window.at(position, want)?, seed) {
+        DecodedFrame::Valid(frame) => Ok(Some(frame)),
+        DecodedFrame::Needs(_) | DecodedFrame::Invalid => Ok(None),
+    }
+}
+
+/// Looks for proof that the frame `missing` was durable once. A file is synced before its successor's header is
+/// written, so any file behind the end is one, and so is any frame that names a sequence known to be durable by then.
+fn find_witness(
+    files: &LogFiles,
+    number: usize,
+    position: u64,
+    missing: u64,
+) -> Result<Option<Witness>, CommitLogError> {
+    let Some(file) = files.used.get(number) else { return Ok(None) };
+    let found = frame_behind(&*file.file, file.len, position, file.header.seed(), missing);
+    if let Some(position) = found.map_err(|error| unreadable(&file.path, error))? {
+        return Ok(Some(Witness { path: file.path.clone(), position }));
+    }
+    if let Some(later) = files.used.get(number + 1) {
+        return Ok(Some(Witness { path: later.path.clone(), position: 0 }));
+    }
+    // A header is synced before frames follow it: next file's frames behind an invalid header mean that it was damaged.
+    let seed = Seed::new(file.header.log_id, file.header.file_number.wrapping_add(1));
+    for blank in &files.blank {
+        let mut window = Window::new(&*blank.file, blank.len);
+        let frame = frame_at(&mut window, HEADER_LEN as u64, seed).map_err(|error| unreadable(&blank.path, error))?;
+        if frame.is_some() {
+            return Ok(Some(Witness { path: blank.path.clone(), position: HEADER_LEN as u64 }));
+        }
+    }
+    Ok(None)
+}
+
+/// Searches the rest of a file, byte by byte, for a frame that names `missing` or a later sequence as durable.
+fn frame_behind(
+    file: &dyn DataFile,
+    len: u64,
+    mut position: u64,
+    seed: Seed,
+    missing: u64,
+) -> std::io::Result<Option<u64>> {
+    let mut window = Window::new(file, len);
+    loop {
+        let bytes = window.at(position, FRAME_HEAD_LEN)?;
+        let Some(found) = bytes.windows(FRAME_HEAD_LEN).position(|head| may_witness(head, missing)) else {
+            let seen = (bytes.len() + 1).saturating_sub(FRAME_HEAD_LEN) as u64;
+            if seen == 0 {
+                return Ok(None);
+            }
+            position += seen;
+            continue;
+        };
+        position += found as u64;
+        if frame_at(&mut window, position, seed)?.is_some() {
+            return Ok(Some(position));
+        }
+        position += 1;
+    }
+}
+
+/// Whether these may be the first bytes of a frame that names `missing` or a later sequence as durable.
+fn may_witness(mut head: &[u8], missing: u64) -> bool {
+    let (_crc, body_len) = (head.get_u32(), head.get_u32());
+    let (sequence, synced) = (head.get_u64(), head.get_u64());
+    sequence > missing && synced >= missing && synced < sequence && body_len as usize <= MAX_BODY_LEN
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> CommitLogError {
+    CommitLogError::Io { action: "read the commit log file", path: path.to_path_buf(), source }
+}
