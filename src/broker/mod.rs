@@ -3,7 +3,7 @@
 //! | part | what it does |
 //! |---|---|
 //! | `lifecycle` | [`Broker`]: start and stop, in the order that clients rely on |
-//! | `listener`, `connection`, `outbound` | sockets: accepting, reading commands in, sending answers out |
+//! | `listener`, `connection`, `outbound`, `transfer` | sockets: accepting, reading commands in, sending answers and regions of files out |
 //! | `batch` | what one pass over a connection's input brought |
 //! | `processor` | carrying out commands |
 //! | `refusal` | every answer that is no success, with its text |
@@ -25,5 +25,6 @@ mod realtime;
 mod refusal;
 mod room;
 mod topics;
+mod transfer;
 
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError};
