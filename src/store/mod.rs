@@ -35,6 +35,7 @@ mod recovery;
 mod round;
 mod segment;
 mod topics;
+mod waiters;
 mod write;
 
 #[cfg(test)]
@@ -54,3 +55,4 @@ pub use options::{StoreOptions, TopicSettings, TopicSettingsOf};
 pub use partition::PartitionLog;
 pub use read::{ReadOutcome, Region};
 pub use segment::Segment;
+pub use waiters::Waiter;

@@ -1,7 +1,7 @@
 //! A partition: its marks, its segments and its state. Reading is in `read`, appending in `write`.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use super::fs::FileSystem;
 use super::guard::lock;
 use super::options::TopicSettings;
 use super::segment::{Segment, SegmentList};
+use super::waiters::Waiters;
 use crate::id::{Offset, PartitionIndex, TopicName};
 
 /// What the partitions of a store share.
@@ -57,6 +58,9 @@ pub struct PartitionLog {
     flush_scheduled: AtomicBool,
     poison: OnceLock<Arc<str>>,
     full: AtomicBool,
+    pub(super) waiters: Waiters,
+    /// It is on the flusher's list of partitions that a reader waits for.
+    pub(super) flush_asked: AtomicBool,
 }
 
 /// The state in which a partition starts.
@@ -96,6 +100,8 @@ impl PartitionLog {
             flush_scheduled: AtomicBool::new(false),
             poison: OnceLock::new(),
             full: AtomicBool::new(false),
+            waiters: Waiters::default(),
+            flush_asked: AtomicBool::new(false),
         }
     }
 
@@ -234,11 +240,38 @@ impl PartitionLog {
             if let Err(error) = segment.file().sync_data() {
                 return Err(self.poison_with(&format!("sync of {} failed: {error}", segment.path().display())));
             }
-            self.visible.fetch_max(end, Ordering::AcqRel);
+            self.mark_visible(end);
         }
         self.unflushed.fetch_sub(count, Ordering::Relaxed);
         self.last_sync_ms.store(self.age_ms(Instant::now()), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Lets readers see what lies before `end`, which a crash cannot take back any more, and wakes who waits for it.
+    pub(super) fn mark_visible(&self, end: u64) {
+        if self.visible.fetch_max(end, Ordering::SeqCst) < end {
+            self.waiters.wake();
+        }
+    }
+
+    /// Wakes who waits for messages, to look at what else has changed.
+    pub(super) fn wake_waiters(&self) {
+        self.waiters.wake();
+    }
+
+    /// Whether messages are there that readers see only after a periodic flush (02 §6).
+    pub(super) fn awaits_flush(&self) -> bool {
+        !self.is_group_commit() && self.is_dirty()
+    }
+
+    /// Whether a reader waits for messages that only a flush makes visible. For whoever has just written: a reader who
+    /// begins to wait at the same time sees what was written, or is seen here.
+    pub(super) fn is_flush_awaited(&self) -> bool {
+        if !self.awaits_flush() {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        self.waiters.any()
     }
 
     /// Ends writing until a restart: what the kernel holds of the file can no longer be trusted.

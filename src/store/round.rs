@@ -104,6 +104,9 @@ impl Round {
         if unknown_to_flusher > 0 {
             self.flusher.wake();
         }
+        for batch in batches.iter().filter(|batch| batch.partition.is_flush_awaited()) {
+            self.flusher.flush_soon(&batch.partition);
+        }
         self.puts.clear();
         self.batch_of.clear();
         self.drawn.clear();

@@ -9,3 +9,4 @@ mod kit;
 mod loading;
 mod random;
 mod reading;
+mod waiting;
