@@ -2,7 +2,7 @@
 
 #![cfg(feature = "broker")]
 // Helpers fail by panicking, as tests do.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod common;
 

@@ -5,6 +5,7 @@
 //! | `lifecycle` | [`Broker`]: start and stop, in the order that clients rely on |
 //! | `listener`, `connection`, `outbound`, `transfer` | sockets: accepting, reading commands in, sending answers and regions of files out |
 //! | `batch` | what one pass over a connection's input brought |
+//! | `held` | gets that wait for messages |
 //! | `processor` | carrying out commands |
 //! | `refusal` | every answer that is no success, with its text |
 //! | `topics` | which topics are served, and which ZooKeeper is to show |
@@ -14,6 +15,7 @@ mod activity;
 mod batch;
 mod connection;
 mod counters;
+mod held;
 mod host;
 mod identity;
 mod lifecycle;

@@ -18,7 +18,7 @@ mod transaction;
 pub use decoder::{Command, Decoder, Limits};
 pub use error::DecodeError;
 pub use opaque::{Opaque, OpaqueGenerator};
-pub use request::{Get, OffsetQuery, Put, Request, Stats, Sync, Unsendable};
+pub use request::{Get, MAX_WAIT, OffsetQuery, Put, Request, Stats, Sync, Unsendable};
 pub use response::{Response, ResultResponse, ValueResponse, encode_value_head};
 pub use status::Status;
 pub use transaction::{InvalidTransactionKey, Transaction, TransactionKey, TransactionType};
