@@ -100,12 +100,12 @@ impl Round {
             answered += count;
         }
 
+        for batch in batches.iter().filter(|batch| batch.partition.is_flush_awaited()) {
+            self.flusher.flush_soon(&batch.partition);
+        }
         let unknown_to_flusher = batches.iter().filter(|batch| batch.partition.needs_scheduling()).count();
         if unknown_to_flusher > 0 {
             self.flusher.wake();
-        }
-        for batch in batches.iter().filter(|batch| batch.partition.is_flush_awaited()) {
-            self.flusher.flush_soon(&batch.partition);
         }
         self.puts.clear();
         self.batch_of.clear();
