@@ -185,7 +185,7 @@ async fn what_a_plain_broker_does_not_do_it_refuses_clearly() {
 async fn the_version_names_the_reference_and_us() {
     let broker = TestBroker::start().await;
     let mut client = broker.connect().await;
-    let text = format!("1.4.6.2 metaq/{}", env!("CARGO_PKG_VERSION"));
+    let text = format!("1.4.6.2 metaq/{} wait", env!("CARGO_PKG_VERSION"));
     assert_eq!(client.ask("version -7\r\n").await, format!("result 200 {} -7\r\n{text}", text.len()));
     assert!(client.ask("version\r\n").await.contains(" 2147483647\r\n"));
 }

@@ -1,10 +1,11 @@
 //! What one pass over the input of a connection brought.
 
 use super::outbound::Answers;
+use super::processor::AtEnd;
 use crate::store::AppendGroup;
 
 /// What a command counts beyond its body: its bookkeeping and a typical answer.
-const COMMAND_BYTES: usize = 512;
+pub(super) const COMMAND_BYTES: usize = 512;
 
 /// A batch is handed over when it has come to this size, so that a flood of small commands is answered in portions and
 /// other connections have their turn in between.
@@ -19,6 +20,8 @@ pub(super) struct Batch {
     pub(super) answers: Answers,
     /// Accepted puts in the order of arrival; the token of each is its opaque.
     pub(super) puts: AppendGroup,
+    /// Gets that are to wait for messages.
+    pub(super) held: Vec<AtEnd>,
     commands: usize,
     extra: usize,
 }

@@ -20,6 +20,7 @@ use tracing::{debug, error, info};
 
 use super::activity::Activity;
 use super::batch::Batch;
+use super::held::HeldGets;
 use super::outbound::{AnswerSender, OutputError, write_answers};
 use super::processor::Processor;
 use super::reactor::{InFlight, Reactor};
@@ -79,6 +80,7 @@ pub(super) async fn serve(
     let activity = Activity::new();
     let (answers, queue) = mpsc::unbounded_channel();
     let (mut read, mut write) = stream.split();
+    let held = HeldGets::new(limits.in_flight_bytes);
     let input = Input {
         processor: reactor.processor(),
         reactor: &reactor,
@@ -86,14 +88,24 @@ pub(super) async fn serve(
         limits,
         activity: &activity,
         stop: &stop,
+        held: &held,
     };
-    let both = async {
+    let waiting = held.run(reactor.processor(), answers.clone());
+    let all = async {
         // The input gives up its end of the queue when it is done; the output ends when the last put is answered.
-        let input = async { input.run(&mut read, answers).await.map_err(OutputError::Socket) };
-        tokio::try_join!(input, write_answers(&mut write, queue, &activity))
+        let input = async {
+            let end = input.run(&mut read, answers).await.map_err(OutputError::Socket);
+            held.close();
+            end
+        };
+        let waiting = async {
+            waiting.await;
+            Ok(())
+        };
+        tokio::try_join!(input, waiting, write_answers(&mut write, queue, &activity))
     };
     let end = tokio::select! {
-        result = both => result.map(|(end, ())| end),
+        result = all => result.map(|(end, (), ())| end),
         () = activity.idle_for(limits.idle_timeout) => {
             info!(%peer, timeout = ?limits.idle_timeout, "closing a silent connection");
             return;
@@ -151,6 +163,7 @@ struct Input<'a> {
     limits: ConnectionLimits,
     activity: &'a Activity,
     stop: &'a CancellationToken,
+    held: &'a HeldGets,
 }
 
 impl Input<'_> {
@@ -232,7 +245,8 @@ impl Input<'_> {
         if batch.is_empty() {
             return;
         }
-        let batch = std::mem::replace(batch, self.new_batch());
+        let mut batch = std::mem::replace(batch, self.new_batch());
+        self.held.hold(&mut batch, self.processor);
         let (answers_cost, puts_cost) = (batch.answers_cost(), batch.puts_cost());
         let Batch { answers: mut ready, puts, .. } = batch;
         if !ready.is_empty() {

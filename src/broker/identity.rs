@@ -11,5 +11,6 @@ pub(super) struct Identity {
     pub(super) url: BrokerUrl,
 }
 
-/// The version of the reference that this broker stands in for, then our own. Clients use the text as a heartbeat only.
-pub(super) const VERSION: &str = concat!("1.4.6.2 metaq/", env!("CARGO_PKG_VERSION"));
+/// The version of the reference that this broker stands in for, then our own, then what it can do beyond the protocol:
+/// `wait` stands for gets that wait. Java clients use the text as a heartbeat only.
+pub(super) const VERSION: &str = concat!("1.4.6.2 metaq/", env!("CARGO_PKG_VERSION"), " wait");

@@ -149,7 +149,7 @@ impl Broker {
         let topics = Arc::new(Topics::new(Arc::clone(&config), &identity, &store));
         let processor =
             Arc::new(Processor::new(identity, Arc::clone(&config), Arc::clone(&topics), Arc::clone(&store)));
-        let reactors = Reactors::start(default_threads(), &processor).map_err(StartError::Thread)?;
+        let reactors = Reactors::start(io_threads(&config), &processor).map_err(StartError::Thread)?;
         let connections = TaskTracker::new();
         let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
         let acceptor = Acceptor {
@@ -260,8 +260,8 @@ pub fn store_options(config: &Arc<ServerConfig>) -> StoreOptions {
         max_segment_size: system.max_segment_size.into(),
         max_transfer_size: system.max_transfer_size,
         free_space_warning_bytes: config.metaq.free_space_warning_bytes,
-        commit_log_file_bytes: 64 << 20,
-        commit_log_files: 8,
+        commit_log_file_bytes: config.metaq.commit_log_file_bytes,
+        commit_log_files: config.metaq.commit_log_files,
         topic_settings,
     }
 }
@@ -303,6 +303,13 @@ fn max_connections(config: &ServerConfig, store: &Store) -> usize {
         );
     }
     configured.min(room)
+}
+
+fn io_threads(config: &ServerConfig) -> usize {
+    match config.metaq.io_threads {
+        0 => default_threads(),
+        configured => configured,
+    }
 }
 
 fn bind_address(config: &ServerConfig, options: BrokerOptions) -> IpAddr {

@@ -3,9 +3,10 @@
 //! | part | what it does |
 //! |---|---|
 //! | `lifecycle` | [`Broker`]: start and stop, in the order that clients rely on |
-//! | `listener`, `connection`, `outbound` | sockets: accepting, reading commands in, sending answers out |
+//! | `listener`, `connection`, `outbound`, `transfer` | sockets: accepting, reading commands in, sending answers and regions of files out |
 //! | `reactors`, `reactor` | the threads that serve connections, and what the connections of one share |
 //! | `batch` | what one pass over a connection's input brought |
+//! | `held` | gets that wait for messages |
 //! | `processor` | carrying out commands |
 //! | `refusal` | every answer that is no success, with its text |
 //! | `routes` | where puts of a topic go, found once |
@@ -16,6 +17,7 @@ mod activity;
 mod batch;
 mod connection;
 mod counters;
+mod held;
 mod host;
 mod identity;
 mod lifecycle;
@@ -30,5 +32,6 @@ mod refusal;
 mod room;
 mod routes;
 mod topics;
+mod transfer;
 
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};

@@ -4,17 +4,17 @@ use std::io;
 use std::path::PathBuf;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::net::tcp::WriteHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::activity::Activity;
+use super::transfer::send_region;
 use crate::store::Region;
 
 /// Bytes of answers that are gathered into one write.
 const WRITE_BYTES: usize = 64 << 10;
-
-/// Bytes of a region that are read from its file at a time.
-const REGION_CHUNK_BYTES: usize = 256 << 10;
 
 /// Answers to some commands of a connection, in the order in which they go out.
 #[derive(Debug, Default)]
@@ -58,13 +58,21 @@ pub(super) enum OutputError {
     Segment { path: PathBuf, position: u64, length: usize, source: io::Error },
 }
 
+impl OutputError {
+    /// Reading these bytes of a region failed.
+    pub(super) fn segment(region: &Region, from: usize, length: usize, source: io::Error) -> Self {
+        let path = region.segment().path().to_path_buf();
+        Self::Segment { path, position: region.position() + from as u64, length, source }
+    }
+}
+
 /// Where answers are queued. The queue needs no bound of its own: what is in it counts against the connection's limit
 /// of bytes in flight, and reading pauses there.
 pub(super) type AnswerSender = mpsc::UnboundedSender<Answers>;
 
 /// Sends answers until every sender is gone, then shuts the sending side down.
 pub(super) async fn write_answers(
-    socket: &mut (impl AsyncWrite + Unpin),
+    socket: &mut WriteHalf<'_>,
     mut queue: mpsc::UnboundedReceiver<Answers>,
     activity: &Activity,
 ) -> Result<(), OutputError> {
@@ -75,13 +83,16 @@ pub(super) async fn write_answers(
         while let Some(answers) = next {
             for (before, region) in answers.regions {
                 append(&mut pending, before);
-                write_region(socket, &mut pending, &region, activity).await?;
+                send_region(socket.as_ref(), &mut pending, &region, activity).await?;
+                if pending.len() >= WRITE_BYTES {
+                    write_all(socket.as_ref(), &mut pending, activity).await?;
+                }
             }
             append(&mut pending, answers.tail);
             sent_with_pending.extend(answers.permit);
             next = if pending.len() < WRITE_BYTES { queue.try_recv().ok() } else { None };
         }
-        write_all(socket, &mut pending, activity).await?;
+        write_all(socket.as_ref(), &mut pending, activity).await?;
         sent_with_pending.clear();
     }
     Ok(socket.shutdown().await?)
@@ -95,41 +106,20 @@ fn append(pending: &mut BytesMut, bytes: BytesMut) {
     }
 }
 
-/// Sends a region behind what is pending.
-async fn write_region(
-    socket: &mut (impl AsyncWrite + Unpin),
-    pending: &mut BytesMut,
-    region: &Region,
-    activity: &Activity,
-) -> Result<(), OutputError> {
-    let mut position = 0;
-    while position < region.len() {
-        let start = pending.len();
-        let chunk = (region.len() - position).min(REGION_CHUNK_BYTES);
-        pending.resize(start + chunk, 0);
-        let read = region.read_at(pending.get_mut(start..).unwrap_or_default(), position);
-        read.map_err(|source| OutputError::Segment {
-            path: region.segment().path().to_path_buf(),
-            position: region.position() + position as u64,
-            length: chunk,
-            source,
-        })?;
-        position += chunk;
-        write_all(socket, pending, activity).await?;
-    }
-    Ok(())
-}
-
 /// Sends and empties the buffer, noting every progress.
-async fn write_all(
-    socket: &mut (impl AsyncWrite + Unpin),
-    buffer: &mut BytesMut,
-    activity: &Activity,
-) -> io::Result<()> {
+pub(super) async fn write_all(socket: &TcpStream, buffer: &mut BytesMut, activity: &Activity) -> io::Result<()> {
     while !buffer.is_empty() {
-        if socket.write_buf(buffer).await? == 0 {
+        let written = match socket.try_write(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                socket.writable().await?;
+                continue;
+            }
+            written => written?,
+        };
+        if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
+        let _written = buffer.split_to(written);
         activity.note();
     }
     buffer.clear();

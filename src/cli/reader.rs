@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use bytestring::ByteString;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::output::tell;
 use super::target::{Place, Target};
@@ -17,6 +18,12 @@ use crate::message::{Body, Records};
 /// Pause after a get that found nothing, doubled up to the longest while nothing comes.
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// How long a follower lets the broker hold an answer back until there is a message.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// Nothing that came earlier was not waited for: the next get comes after a pause.
+const WAITED: Duration = Duration::from_secs(1);
 
 /// Pause after a failure of the connection.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
@@ -58,6 +65,7 @@ impl Reader {
         let mut complained = false;
         let mut incomplete = 0;
         loop {
+            let asked = Instant::now();
             let fetched = match self.fetch(max_size).await {
                 Ok(fetched) => fetched,
                 Err(error) if self.follow && may_pass(&error) => {
@@ -79,6 +87,7 @@ impl Reader {
                 Fetched::Moved(offset) if offset == self.offset => tokio::time::sleep(PAUSE_MAX).await,
                 Fetched::Moved(offset) => self.offset = offset,
                 Fetched::Nothing if !self.follow => return Ok(()),
+                Fetched::Nothing if asked.elapsed() >= WAITED => pause = PAUSE_MIN,
                 Fetched::Nothing => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
@@ -107,7 +116,9 @@ impl Reader {
 
     async fn fetch(&self, max_size: i32) -> Result<Fetched, ClientError> {
         let client = self.target.client(&self.place.address).await?;
-        let result = client.get(&self.topic, &self.group, self.place.index, self.offset, max_size).await;
+        let wait = if self.follow { WAIT } else { Duration::ZERO };
+        let get = client.get_waiting(&self.topic, &self.group, self.place.index, self.offset, max_size, wait);
+        let result = get.await;
         if result.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown) {
             self.target.give_up(&client);
         }

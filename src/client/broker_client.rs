@@ -1,17 +1,22 @@
 //! What one can ask a single broker, in terms of messages and offsets.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
+use tokio::sync::OnceCell;
 
 use super::{ClientError, Connection, ConnectionOptions, PendingAnswer};
 use crate::id::{MessageId, Offset, PartitionIndex};
 use crate::message;
-use crate::protocol::{Get, OffsetQuery, Put, Request, Response, Stats, Status};
+use crate::protocol::{Get, MAX_WAIT, OffsetQuery, Put, Request, Response, Stats, Status};
 
 /// Requests to one broker; shared by reference, each call independent of the others.
 #[derive(Debug)]
 pub struct BrokerClient {
     connection: Connection,
+    /// Whether the broker holds gets back, once it was asked.
+    holds_gets: OnceCell<bool>,
 }
 
 /// Where a message went.
@@ -54,7 +59,7 @@ impl BrokerClient {
     /// # Errors
     /// As [`Connection::connect`].
     pub async fn connect(address: &str, options: ConnectionOptions) -> Result<Self, ClientError> {
-        Ok(Self { connection: Connection::connect(address, options).await? })
+        Ok(Self { connection: Connection::connect(address, options).await?, holds_gets: OnceCell::new() })
     }
 
     /// `host:port` of the broker.
@@ -118,6 +123,16 @@ impl BrokerClient {
         Ok(self.version().await?.split(' ').any(|word| word.starts_with("metaq/")))
     }
 
+    /// Whether the broker can hold a get back until there is something to answer; it is asked once. A broker on the JVM
+    /// cannot.
+    ///
+    /// # Errors
+    /// As [`Connection::request`].
+    pub async fn holds_gets(&self) -> Result<bool, ClientError> {
+        let ask = || async { Ok(self.version().await?.split(' ').any(|word| word == "wait")) };
+        self.holds_gets.get_or_try_init(ask).await.copied()
+    }
+
     /// Gets at most `max_size` bytes from an offset on.
     ///
     /// # Errors
@@ -130,6 +145,42 @@ impl BrokerClient {
         offset: Offset,
         max_size: i32,
     ) -> Result<Fetched, ClientError> {
+        self.get_within(topic, group, partition, offset, max_size, Duration::ZERO).await
+    }
+
+    /// The same, but lets the broker hold the answer back while the partition ends exactly at the offset: until a message
+    /// is there, for `wait` at most, whole milliseconds up to [`MAX_WAIT`]. Other requests of the connection
+    /// go on meanwhile.
+    ///
+    /// [`Fetched::Nothing`] comes at once from a broker that does not [hold gets back](Self::holds_gets), that holds too
+    /// many of this connection already, or whose partition does not end at the offset: pause before asking again if it
+    /// came early.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), the time-out beginning after the wait.
+    pub async fn get_waiting(
+        &self,
+        topic: &ByteString,
+        group: &ByteString,
+        partition: PartitionIndex,
+        offset: Offset,
+        max_size: i32,
+        wait: Duration,
+    ) -> Result<Fetched, ClientError> {
+        let wait = if !wait.is_zero() && self.holds_gets().await? { wait.min(MAX_WAIT) } else { Duration::ZERO };
+        self.get_within(topic, group, partition, offset, max_size, wait).await
+    }
+
+    async fn get_within(
+        &self,
+        topic: &ByteString,
+        group: &ByteString,
+        partition: PartitionIndex,
+        offset: Offset,
+        max_size: i32,
+        wait: Duration,
+    ) -> Result<Fetched, ClientError> {
+        let surplus = if wait.is_zero() { ByteString::new() } else { Get::surplus_for_wait(wait) };
         let get = Get {
             topic: topic.clone(),
             group: group.clone(),
@@ -137,9 +188,9 @@ impl BrokerClient {
             offset,
             max_size,
             opaque: self.connection.next_opaque(),
-            surplus: ByteString::new(),
+            surplus,
         };
-        match self.connection.request(&Request::Get(get)).await? {
+        match self.connection.send(&Request::Get(get)).await?.held_for(wait).wait().await? {
             Response::Value(value) => Ok(Fetched::Data(value.data)),
             Response::Result(result) if result.status == Status::NOT_FOUND => Ok(Fetched::Nothing),
             Response::Result(result) if result.status == Status::MOVED => {

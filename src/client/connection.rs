@@ -155,6 +155,13 @@ pub struct PendingAnswer {
 }
 
 impl PendingAnswer {
+    /// Puts the end of the time-out off, for a request that the broker may hold back so long before it answers.
+    pub fn held_for(mut self, time: Duration) -> Self {
+        self.deadline += time;
+        self.timeout += time;
+        self
+    }
+
     /// Waits for the answer.
     ///
     /// # Errors

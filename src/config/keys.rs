@@ -86,6 +86,9 @@ pub const METAQ_KEYS: &[&str] = &[
     "maxWildcardTopics",
     "connectionIdleTimeoutMs",
     "freeSpaceWarningBytes",
+    "ioThreads",
+    "commitLogFileBytes",
+    "commitLogFiles",
 ];
 
 /// Only so many characters of an unknown name are compared; no key is nearly that long.

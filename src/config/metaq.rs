@@ -34,6 +34,12 @@ pub struct MetaqConfig {
     pub connection_idle_timeout_ms: u64,
     /// `freeSpaceWarningBytes`: less free space under a data directory is warned of; 0 warns never.
     pub free_space_warning_bytes: u64,
+    /// `ioThreads`: threads that serve connections, 1 to 64; 0 for half the processors, at most 8.
+    pub io_threads: usize,
+    /// `commitLogFileBytes`: size of one file of the commit log, 1 048 576 to 1 073 741 824 bytes.
+    pub commit_log_file_bytes: u64,
+    /// `commitLogFiles`: how many files the commit log may have, 2 to 64. When all are full, puts wait.
+    pub commit_log_files: usize,
 }
 
 impl Default for MetaqConfig {
@@ -48,6 +54,9 @@ impl Default for MetaqConfig {
             max_wildcard_topics: 10_000,
             connection_idle_timeout_ms: 300_000,
             free_space_warning_bytes: 1_073_741_824,
+            io_threads: 0,
+            commit_log_file_bytes: 67_108_864,
+            commit_log_files: 8,
         }
     }
 }
@@ -79,6 +88,11 @@ impl MetaqConfig {
             free_space_warning_bytes: r
                 .int("freeSpaceWarningBytes", 0..=i64::MAX)
                 .unwrap_or(d.free_space_warning_bytes),
+            io_threads: r.int("ioThreads", 0..=64).unwrap_or(d.io_threads),
+            commit_log_file_bytes: r
+                .int("commitLogFileBytes", 1_048_576..=1_073_741_824)
+                .unwrap_or(d.commit_log_file_bytes),
+            commit_log_files: r.int("commitLogFiles", 2..=64).unwrap_or(d.commit_log_files),
         };
         if read.max_in_flight_bytes_per_connection < read.max_body_bytes {
             let message = format!(
@@ -106,6 +120,9 @@ impl MetaqConfig {
             ("maxWildcardTopics", Value::from(self.max_wildcard_topics)),
             ("connectionIdleTimeoutMs", Value::from(self.connection_idle_timeout_ms)),
             ("freeSpaceWarningBytes", Value::from(self.free_space_warning_bytes)),
+            ("ioThreads", Value::from(self.io_threads)),
+            ("commitLogFileBytes", Value::from(self.commit_log_file_bytes)),
+            ("commitLogFiles", Value::from(self.commit_log_files)),
         ]
     }
 }

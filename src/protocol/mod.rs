@@ -20,7 +20,7 @@ pub use decoder::{Command, Decoder, Limits};
 pub use error::DecodeError;
 pub use opaque::{Opaque, OpaqueGenerator};
 pub use plain_put::{PlainPut, encode_put_answer};
-pub use request::{Get, OffsetQuery, Put, Request, Stats, Sync, Unsendable};
+pub use request::{Get, MAX_WAIT, OffsetQuery, Put, Request, Stats, Sync, Unsendable};
 pub use response::{Response, ResultResponse, ValueResponse, encode_value_head};
 pub use status::Status;
 pub use transaction::{InvalidTransactionKey, Transaction, TransactionKey, TransactionType};

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -46,9 +47,15 @@ pub struct Get {
     pub max_size: i32,
     /// Correlation id.
     pub opaque: Opaque,
-    /// Tokens behind the opaque, which the reference ignores; the place of extensions.
+    /// Tokens behind the opaque, which the reference ignores; the place of extensions, see [`wait`](Self::wait).
     pub surplus: ByteString,
 }
+
+/// Longest time that a get may ask to wait.
+pub const MAX_WAIT: Duration = Duration::from_secs(30);
+
+/// Begins the surplus token with the milliseconds that a get may wait.
+const WAIT_PREFIX: &str = "wait=";
 
 /// `put topic partition value-length flag [checksum] [transactionKey] opaque` and a body
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -202,6 +209,18 @@ impl Request {
 }
 
 impl Get {
+    /// How long the broker may hold the answer back while there is nothing at the offset: `wait=<ms>` behind the opaque,
+    /// [`MAX_WAIT`] at most. Zero without such a token or with a malformed one.
+    pub fn wait(&self) -> Duration {
+        let asked = self.surplus.split(' ').find_map(|token| token.strip_prefix(WAIT_PREFIX)?.parse().ok());
+        asked.map_or(Duration::ZERO, Duration::from_millis).min(MAX_WAIT)
+    }
+
+    /// The surplus of a get that may wait so long, in whole milliseconds.
+    pub fn surplus_for_wait(wait: Duration) -> ByteString {
+        format!("{WAIT_PREFIX}{}", wait.min(MAX_WAIT).as_millis()).into()
+    }
+
     fn decode(mut tokens: Tokens) -> Result<Self, DecodeError> {
         tokens.expect("get", tokens.count() >= 7)?;
         Ok(Self {

@@ -17,7 +17,7 @@ impl ClosedPartitions {
     ///
     /// # Errors
     /// When `start` is negative or beyond `end`.
-    pub fn close(&self, topic: &TopicName, start: i32, end: i32) -> Result<(), InvalidPartitionRange> {
+    pub(super) fn close(&self, topic: &TopicName, start: i32, end: i32) -> Result<(), InvalidPartitionRange> {
         if start < 0 || start > end {
             return Err(InvalidPartitionRange { start, end });
         }
@@ -33,7 +33,7 @@ impl ClosedPartitions {
     }
 
     /// Opens all partitions of a topic; whether any was closed.
-    pub fn open(&self, topic: &str) -> bool {
+    pub(super) fn open(&self, topic: &str) -> bool {
         let before = self.0.rcu(|closed| {
             let mut closed = HashMap::clone(closed);
             closed.remove(topic);

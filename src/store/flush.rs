@@ -1,5 +1,8 @@
-//! Background thread: periodic flush of each partition on its own interval (02 §9), free space, id reservation.
+//! Background thread: periodic flush of each partition on its own interval (02 §9), flush on demand, free space, id
+//! reservation.
 
+use std::mem;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -7,11 +10,15 @@ use super::commit_log::syncs::{Lane, Syncs};
 use super::committer::FLUSH_LANE;
 use super::guard::lock;
 use super::housekeeping::Housekeeping;
+use super::partition::PartitionLog;
 use super::round::Round;
 use super::topics::Topics;
 
 /// Longest sleep; a changed interval takes effect within it.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
+
+/// Shortest time between two flushes on demand, over all partitions: each serves every reader that waits.
+const DEMAND_PERIOD: Duration = Duration::from_millis(5);
 
 /// Wakes and ends the thread.
 #[derive(Debug, Default)]
@@ -24,12 +31,43 @@ pub(super) struct Flusher {
 struct State {
     woken: bool,
     closed: bool,
+    /// Partitions that readers wait for.
+    asked: Vec<Arc<PartitionLog>>,
+    /// Before this time nothing is flushed on demand.
+    demand_from: Option<Instant>,
+}
+
+impl State {
+    /// Time until the next flush on demand.
+    fn demand_in(&self, now: Instant) -> Option<Duration> {
+        let from = self.demand_from.unwrap_or(now);
+        (!self.asked.is_empty()).then(|| from.saturating_duration_since(now))
+    }
+}
+
+/// Why the thread goes on.
+enum Work {
+    /// Look at all partitions.
+    Due,
+    /// Flush these now.
+    Demand(Vec<Arc<PartitionLog>>),
+    /// End.
+    Close,
 }
 
 impl Flusher {
     /// Tells that a partition has unflushed messages that it did not have before.
     pub(super) fn wake(&self) {
         lock(&self.state).woken = true;
+        self.changed.notify_one();
+    }
+
+    /// Asks for a flush of a partition that a reader waits for. It comes soon, together with those of others.
+    pub(super) fn flush_soon(&self, partition: &Arc<PartitionLog>) {
+        if partition.flush_asked.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        lock(&self.state).asked.push(Arc::clone(partition));
         self.changed.notify_one();
     }
 
@@ -40,24 +78,46 @@ impl Flusher {
 
     /// Body of the thread.
     pub(super) fn run(&self, topics: &Topics, log: &LogFlush, mut housekeeping: Housekeeping) {
+        let mut next_look = Instant::now();
         loop {
-            let next = flush_due(topics, log, Instant::now());
-            housekeeping.run(Instant::now());
-            if !self.sleep(next.min(MAX_SLEEP)) {
-                return;
+            match self.next_work(next_look) {
+                Work::Due => {
+                    let next = flush_due(topics, log, Instant::now());
+                    housekeeping.run(Instant::now());
+                    next_look = Instant::now() + next.min(MAX_SLEEP);
+                }
+                Work::Demand(partitions) => {
+                    // Before the sync: what is written during it is asked for anew.
+                    partitions.iter().for_each(|partition| partition.flush_asked.store(false, Ordering::SeqCst));
+                    if partitions.iter().any(|partition| partition.is_dirty()) {
+                        log.flush();
+                    }
+                    lock(&self.state).demand_from = Some(Instant::now() + DEMAND_PERIOD);
+                }
+                Work::Close => return,
             }
         }
     }
 
-    /// Sleeps until woken, at most this long; false when closed.
-    fn sleep(&self, at_most: Duration) -> bool {
-        let state = lock(&self.state);
-        let (mut state, _) = self
-            .changed
-            .wait_timeout_while(state, at_most, |state| !state.woken && !state.closed)
-            .unwrap_or_else(PoisonError::into_inner);
-        state.woken = false;
-        !state.closed
+    /// Sleeps until there is something to do, at the latest until the next look at all partitions.
+    fn next_work(&self, next_look: Instant) -> Work {
+        let mut state = lock(&self.state);
+        loop {
+            let now = Instant::now();
+            if state.closed {
+                return Work::Close;
+            }
+            let demand = state.demand_in(now);
+            if demand.is_some_and(|wait| wait.is_zero()) {
+                return Work::Demand(mem::take(&mut state.asked));
+            }
+            let look = next_look.saturating_duration_since(now);
+            if mem::take(&mut state.woken) || look.is_zero() {
+                return Work::Due;
+            }
+            let wait = demand.map_or(look, |demand| demand.min(look));
+            (state, _) = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 }
 

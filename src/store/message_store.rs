@@ -17,7 +17,7 @@ use super::commit_log::pool::{Pool, PoolLimits};
 use super::commit_log::syncs::Syncs;
 use super::commit_log::writer::LogWriter;
 use super::committer::{COMMITTERS, Committer, LANES};
-use super::error::StoreError;
+use super::error::{InvalidPartitionRange, StoreError};
 use super::flush::{self, Flusher, LogFlush};
 use super::fs::FileSystem;
 use super::guard::lock;
@@ -264,6 +264,17 @@ impl Store {
         self.flusher.wake();
     }
 
+    /// Has a partition flushed early if it is flushed periodically and something is unflushed, for a reader who waits;
+    /// whether that is so. The flush comes within milliseconds, at most one each 5 ms over all partitions that are asked
+    /// for, and wakes those who [wait](super::Waiter).
+    pub fn flush_soon(&self, partition: &Arc<PartitionLog>) -> bool {
+        let awaits_flush = partition.awaits_flush();
+        if awaits_flush {
+            self.flusher.flush_soon(partition);
+        }
+        awaits_flush
+    }
+
     /// Where messages are handed in.
     pub fn committer(&self) -> &Committer {
         &self.committer
@@ -287,6 +298,25 @@ impl Store {
     /// What was done at the start with what the last broker left in its commit log.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.recovery
+    }
+
+    /// Closes partitions `start` to `end` of a topic for put and get, both included, whether they exist or not; whoever
+    /// waits for messages of them is woken.
+    ///
+    /// # Errors
+    /// When `start` is negative or beyond `end`.
+    pub fn close_partitions(&self, topic: &TopicName, start: i32, end: i32) -> Result<(), InvalidPartitionRange> {
+        self.closed_partitions.close(topic, start, end)?;
+        let is_closed = |partition: &&Arc<PartitionLog>| {
+            partition.topic() == topic && (start..=end).contains(&partition.index().get())
+        };
+        self.topics.all().iter().filter(is_closed).for_each(|partition| partition.wake_waiters());
+        Ok(())
+    }
+
+    /// Opens all partitions of a topic; whether any was closed.
+    pub fn open_partitions(&self, topic: &str) -> bool {
+        self.closed_partitions.open(topic)
     }
 
     /// What an operator must know.

@@ -46,6 +46,7 @@ mod set_aside;
 mod tail;
 mod topics;
 mod volume;
+mod waiters;
 mod write;
 
 #[cfg(test)]
@@ -69,3 +70,4 @@ pub use read::{ReadOutcome, Region};
 pub use recovery_report::{PartitionRecovery, RecoveryOutcome, RecoveryReport};
 pub use resolve::{Resolution, Resolved, resolve_quarantine};
 pub use segment::Segment;
+pub use waiters::Waiter;

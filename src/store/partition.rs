@@ -1,7 +1,7 @@
 //! A partition: its marks, its segments and its state. Reading is in `read`, appending in `write`.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use super::options::TopicSettings;
 use super::segment::{Segment, SegmentList};
 use super::tail::Tails;
 use super::volume::{Volume, Volumes};
+use super::waiters::Waiters;
 use crate::id::{Offset, PartitionIndex, TopicName};
 
 /// What the partitions of a store share.
@@ -94,6 +95,9 @@ pub struct PartitionLog {
     full: AtomicBool,
     tail_failed: AtomicBool,
     pub(super) deleted: AtomicBool,
+    pub(super) waiters: Waiters,
+    /// It is on the flusher's list of partitions that a reader waits for.
+    pub(super) flush_asked: AtomicBool,
 }
 
 /// Which directory entries of a partition are durable.
@@ -157,6 +161,8 @@ impl PartitionLog {
             full: AtomicBool::new(false),
             tail_failed: AtomicBool::new(false),
             deleted: AtomicBool::new(false),
+            waiters: Waiters::default(),
+            flush_asked: AtomicBool::new(false),
         }
     }
 
@@ -311,9 +317,31 @@ impl PartitionLog {
         self.last_sync_ms.store(self.age_ms(Instant::now()), Ordering::Relaxed);
     }
 
-    /// Moves the visible mark to what became durable; it never goes back.
+    /// Lets readers see what lies before `end`, which a crash cannot take back any more, and wakes who waits for it.
     pub(super) fn mark_visible(&self, end: u64) {
-        self.visible.fetch_max(end, Ordering::AcqRel);
+        if self.visible.fetch_max(end, Ordering::SeqCst) < end {
+            self.waiters.wake();
+        }
+    }
+
+    /// Wakes who waits for messages, to look at what else has changed.
+    pub(super) fn wake_waiters(&self) {
+        self.waiters.wake();
+    }
+
+    /// Whether messages are there that readers see only after a periodic flush (02 §6).
+    pub(super) fn awaits_flush(&self) -> bool {
+        !self.is_group_commit() && self.is_dirty()
+    }
+
+    /// Whether a reader waits for messages that only a flush makes visible. For whoever has just written: a reader who
+    /// begins to wait at the same time sees what was written, or is seen here.
+    pub(super) fn is_flush_awaited(&self) -> bool {
+        if !self.awaits_flush() {
+            return false;
+        }
+        fence(Ordering::SeqCst);
+        self.waiters.any()
     }
 
     /// Ends writing until a restart: what the kernel holds of the file can no longer be trusted.

@@ -1,5 +1,6 @@
 //! Reading by offset, bounded by the visible mark (02 §11–12).
 
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,6 +47,11 @@ impl Region {
     /// The file that holds it.
     pub fn file(&self) -> &dyn DataFile {
         self.segment.file()
+    }
+
+    /// The file of the operating system that holds it, for sending it without a copy; `None` if there is none.
+    pub fn as_file(&self) -> Option<&File> {
+        if self.memory.is_some() { None } else { self.file().as_file() }
     }
 
     /// Where it begins in the file.

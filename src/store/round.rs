@@ -103,6 +103,9 @@ impl Round {
 
     fn tell_flusher(&self, groups: &[AppendGroup], is_due: bool) {
         let partitions = groups.iter().flat_map(|group| &group.batches).map(|batch| &batch.partition);
+        for partition in partitions.clone().filter(|partition| partition.is_flush_awaited()) {
+            self.flusher.flush_soon(partition);
+        }
         let unknown = partitions.filter(|partition| !partition.is_group_commit() && partition.needs_scheduling());
         if unknown.count() > 0 || is_due {
             self.flusher.wake();

@@ -1,10 +1,13 @@
-//! Carrying out commands: each gets its answer at once, but for puts, which are answered when they are stored.
+//! Carrying out commands: each gets its answer at once, but for puts, which are answered when they are stored, and gets
+//! that wait for messages.
 
 mod get;
 mod put;
 mod stats;
 #[cfg(test)]
 mod tests;
+
+pub(super) use self::get::AtEnd;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -107,7 +110,7 @@ impl Processor {
         }
         match request {
             Request::Put(put) => self.put(put, batch),
-            Request::Get(get) => self.get(&get, &mut batch.answers),
+            Request::Get(get) => self.get(&get, batch),
             Request::Offset(query) => self.nearest_offset(&query, batch.answers.buffer()),
             Request::Stats(stats) => {
                 batch.count_statistics();

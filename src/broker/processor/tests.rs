@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::Processor;
 use crate::broker::batch::Batch;
+use crate::broker::connection::{ConnectionLimits, serve};
 use crate::broker::identity::Identity;
 use crate::broker::reactor::{InFlight, Reactor};
 use crate::broker::topics::{Topics, store_settings};
@@ -56,7 +60,7 @@ impl Fixture {
     }
 
     fn close_partitions(&self, start: i32, end: i32) {
-        self.store.closed_partitions().close(&TopicName::new("test").unwrap(), start, end).unwrap();
+        self.store.close_partitions(&TopicName::new("test").unwrap(), start, end).unwrap();
     }
 
     /// The answer to one command, also when it comes from the committer.
@@ -88,7 +92,7 @@ async fn closed_partitions_refuse_put_and_get_but_not_offset_queries() {
     assert_eq!(broker.ask("get test g 0 0 100 2\r\n").await, "result 403 30 2\r\nPartition[0-0] has been closed");
     assert_eq!(broker.ask("offset test g 0 0 3\r\n").await, "result 200 1 3\r\n0");
     assert!(broker.ask("stats  1\r\n").await.contains("\r\nput_failed 0\r\n"), "a closed partition is no failure");
-    broker.store.closed_partitions().open("test");
+    broker.store.open_partitions("test");
     assert!(broker.ask("put test 0 5 0 -1 1\r\nhello").await.ends_with(" 0 25"));
 }
 
@@ -153,4 +157,78 @@ async fn zookeeper_is_to_show_configured_topics_and_those_that_are_born() {
     assert_eq!(names(&desired.borrow_and_update()), ["test", "w*", "wide"]);
     broker.ask("put other 0 1 0 -1 1\r\nx").await;
     assert!(!desired.has_changed().unwrap(), "a refused topic is not shown");
+}
+
+/// Serves one client over the loopback interface; its end of the connection.
+async fn serve_one(broker: &Fixture, stop: &CancellationToken) -> Raw {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (stream, peer) = listener.accept().await.unwrap();
+    let limits = ConnectionLimits {
+        frames: Limits::default(),
+        in_flight_bytes: 1 << 20,
+        idle_timeout: std::time::Duration::ZERO,
+    };
+    tokio::spawn(serve(stream, peer, Arc::clone(&broker.reactor), limits, stop.clone()));
+    Raw(client)
+}
+
+struct Raw(TcpStream);
+
+impl Raw {
+    async fn send(&mut self, text: &str) {
+        self.0.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    async fn expect(&mut self, answer: &str) {
+        let mut got = vec![0; answer.len()];
+        let read = tokio::time::timeout(DEADLINE, self.0.read_exact(&mut got)).await;
+        read.expect("an answer in time").unwrap();
+        assert_eq!(String::from_utf8(got).unwrap(), answer);
+    }
+}
+
+/// Nothing here takes that long.
+const DEADLINE: std::time::Duration = std::time::Duration::from_secs(20);
+
+async fn until_waiting(broker: &Fixture, count: usize) {
+    let log = broker.store.get("test", PartitionIndex::new(0)).unwrap();
+    let deadline = tokio::time::Instant::now() + DEADLINE;
+    while log.waiter_count() != count {
+        assert!(tokio::time::Instant::now() < deadline, "{} wait, not {count}", log.waiter_count());
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_get_that_waits_is_refused_when_its_partition_is_closed() {
+    let (broker, stop) = (Fixture::new(), CancellationToken::new());
+    broker.ask("put test 0 5 0 -1 1\r\nhello").await;
+    let mut client = serve_one(&broker, &stop).await;
+    client.send("get test g 0 25 100 2 wait=30000\r\n").await;
+    until_waiting(&broker, 1).await;
+    // Another one's closing leaves it waiting.
+    broker.close_partitions(1, 2);
+    client.send("version 3\r\n").await;
+    let version = crate::broker::identity::VERSION;
+    client.expect(&format!("result 200 {} 3\r\n{version}", version.len())).await;
+    broker.close_partitions(0, 0);
+    client.expect("result 403 30 2\r\nPartition[0-0] has been closed").await;
+    until_waiting(&broker, 0).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_leaves_no_get_waiting() {
+    let (broker, stop) = (Fixture::new(), CancellationToken::new());
+    broker.ask("put test 0 5 0 -1 1\r\nhello").await;
+    let (mut leaving, mut reset) = (serve_one(&broker, &stop).await, serve_one(&broker, &stop).await);
+    for client in [&mut leaving, &mut reset] {
+        client.send(&"get test g 0 25 100 2 wait=30000\r\n".repeat(10)).await;
+    }
+    until_waiting(&broker, 20).await;
+    drop(leaving);
+    until_waiting(&broker, 10).await;
+    reset.0.set_zero_linger().unwrap();
+    drop(reset);
+    until_waiting(&broker, 0).await;
 }

@@ -20,7 +20,8 @@ fn the_section_may_be_absent_or_empty() {
 fn every_key_is_read() {
     let config = read(
         "bindAddress=[::1]\nmaxConnections=1\nmaxCommandLineBytes=2048\nmaxBodyBytes=4096\n\
-         maxInFlightBytesPerConnection=8192\nmaxReceivingBytes=65536\nmaxWildcardTopics=0\nconnectionIdleTimeoutMs=0\nfreeSpaceWarningBytes=5\n",
+         maxInFlightBytesPerConnection=8192\nmaxReceivingBytes=65536\nmaxWildcardTopics=0\nconnectionIdleTimeoutMs=0\nfreeSpaceWarningBytes=5\n\
+         ioThreads=3\ncommitLogFileBytes=1048576\ncommitLogFiles=2\n",
     );
     assert_eq!(
         config,
@@ -34,6 +35,9 @@ fn every_key_is_read() {
             max_wildcard_topics: 0,
             connection_idle_timeout_ms: 0,
             free_space_warning_bytes: 5,
+            io_threads: 3,
+            commit_log_file_bytes: 1_048_576,
+            commit_log_files: 2,
         })
     );
 }
@@ -52,6 +56,9 @@ fn values_outside_their_range_are_refused() {
         "maxWildcardTopics=-1",
         "connectionIdleTimeoutMs=86400001",
         "freeSpaceWarningBytes=-1",
+        "ioThreads=65",
+        "commitLogFileBytes=1048575",
+        "commitLogFiles=1",
     ] {
         assert!(read(option).unwrap_err()[0].starts_with(&format!("{option} is out of range")), "{option}");
     }

@@ -15,3 +15,4 @@ mod random;
 mod reading;
 mod replaying;
 mod stopping;
+mod waiting;
