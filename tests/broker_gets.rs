@@ -32,6 +32,9 @@ async fn filled() -> (TestBroker, Vec<u8>, PathBuf) {
         client.put("test", 0, &body).await;
         stored += 20 + body.len();
     }
+    // Whatever is read is in the file by then.
+    client.send(format!("get test g 0 {} 1 7\r\n", stored - 1)).await;
+    value(&mut client).await;
     let mut files = fs::read_dir(broker.data_path().join("test-0")).unwrap();
     let path = files.next().unwrap().unwrap().path();
     assert!(files.next().is_none(), "one segment");
