@@ -16,9 +16,8 @@ use super::round::{Round, Written, answer, check};
 /// what came meanwhile and begins its own.
 pub(super) const COMMITTERS: usize = 2;
 
-/// Age of a round from which another one may begin beside it. Two syncs at the same time take longer each, so this pays
-/// only behind one that is slow.
-const STAGGER: Duration = Duration::from_micros(220);
+/// Two syncs at the same time take longer each, so a second one only pays where a usual one takes at least so long.
+const SLOW_SYNC: Duration = Duration::from_micros(240);
 
 /// The lane of syncs that nobody waits for.
 pub(super) const FLUSH_LANE: usize = COMMITTERS;
@@ -54,13 +53,13 @@ struct State {
 
 impl State {
     /// Whether one of the threads has to be woken for what has just come.
-    fn wants_thread(&self) -> bool {
+    fn wants_thread(&self, usual_sync: Duration) -> bool {
         match self.idle {
             _ if self.woken => false,
             0 => false,
             COMMITTERS => true,
-            // The thread at work takes it when it is done, unless that takes long.
-            _ => self.began.is_none_or(|began| began.elapsed() >= STAGGER),
+            // The thread at work takes it when it is done, unless that takes long: then the syncs are spread evenly.
+            _ => usual_sync >= SLOW_SYNC && self.began.is_none_or(|began| began.elapsed() >= usual_sync / 2),
         }
     }
 }
@@ -104,7 +103,7 @@ impl Committer {
             return refuse(groups);
         }
         state.waiting.append(groups);
-        let wake = state.wants_thread();
+        let wake = state.wants_thread(self.0.syncs.usual());
         state.woken |= wake;
         drop(state);
         if wake {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use tracing::{error, info};
@@ -27,7 +27,12 @@ pub(in crate::store) struct Syncs {
     /// The highest sequence that is durable.
     durable: AtomicU64,
     times: Mutex<Option<Histogram<u32>>>,
+    /// How long a sync usually takes, in nanoseconds.
+    usual_ns: AtomicU64,
 }
+
+/// A sync counts for this fraction in what is usual.
+const USUAL_SHARE: u64 = 32;
 
 /// Which opening of the file a sync uses. The kernel reports a failed write-back to one of several concurrent syncs of an
 /// opening only, so nobody shares one.
@@ -45,7 +50,7 @@ const LONGEST_SYNC_US: u64 = 60_000_000;
 impl Syncs {
     pub(in crate::store) fn new(shared: Arc<Shared>) -> Self {
         let times = Histogram::new_with_max(LONGEST_SYNC_US, 2).ok();
-        Self { shared, durable: AtomicU64::new(0), times: Mutex::new(times) }
+        Self { shared, durable: AtomicU64::new(0), times: Mutex::new(times), usual_ns: AtomicU64::new(0) }
     }
 
     pub(in crate::store) fn durable(&self) -> u64 {
@@ -73,9 +78,7 @@ impl Syncs {
         };
         let start = Instant::now();
         let result = opening.sync_data();
-        if let Some(times) = lock(&self.times).as_mut() {
-            times.saturating_record(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
-        }
+        self.note(start.elapsed());
         match result {
             Ok(()) => {
                 self.durable.fetch_max(*sequence, Ordering::AcqRel);
@@ -84,6 +87,23 @@ impl Syncs {
                 poison(&self.shared, &format!("sync of the commit log {} failed: {error}", file.path.display()));
             }
         }
+    }
+
+    fn note(&self, took: Duration) {
+        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(times) = lock(&self.times).as_mut() {
+            times.saturating_record(ns / 1000);
+        }
+        let usual = self.usual_ns.load(Ordering::Relaxed);
+        // One that takes very long is an exception, not what is usual.
+        let counted = if usual == 0 { ns } else { ns.min(usual.saturating_mul(2)) };
+        let usual = usual - usual / USUAL_SHARE + counted / USUAL_SHARE;
+        self.usual_ns.store(usual, Ordering::Relaxed);
+    }
+
+    /// How long a sync usually takes; zero before the first one.
+    pub(in crate::store) fn usual(&self) -> Duration {
+        Duration::from_nanos(self.usual_ns.load(Ordering::Relaxed))
     }
 
     /// Takes note of what a sync made durable, unless the log has failed meanwhile. Gives back the emptied list.
