@@ -94,14 +94,9 @@ impl Reactor {
             self.turn_began.notified().await;
             mem::swap(&mut *lock(&self.turn), &mut groups);
             let committer = self.processor.committer();
-            if let [only] = &*groups
-                && only.len() <= INLINE_MESSAGES
-                && let Some(only) = groups.pop()
-            {
-                match committer.commit_now(only) {
-                    Ok(done) => self.answer(done),
-                    Err(under_way) => groups.push(under_way),
-                }
+            let is_small = matches!(&*groups, [only] if only.len() <= INLINE_MESSAGES);
+            if (is_small || groups.iter().all(AppendGroup::waits_for_no_sync)) && committer.commit_now(&mut groups) {
+                groups.drain(..).for_each(|group| self.answer(group));
             }
             if !groups.is_empty() {
                 committer.submit(&mut groups);

@@ -83,6 +83,8 @@ pub(super) struct Batch {
     pub(super) partition: Arc<PartitionLog>,
     pub(super) first: u32,
     last: u32,
+    /// Its messages are answered when they are durable; decided when they are stored.
+    pub(super) group_commit: bool,
     /// Why messages of it were not stored.
     pub(super) error: Option<AppendError>,
 }
@@ -198,7 +200,13 @@ impl AppendGroup {
                 }
                 batch.last = put;
             }
-            None => self.batches.push(Batch { partition: Arc::clone(partition), first: put, last: put, error: None }),
+            None => self.batches.push(Batch {
+                partition: Arc::clone(partition),
+                first: put,
+                last: put,
+                group_commit: false,
+                error: None,
+            }),
         }
         self.puts.push(Put {
             token,
@@ -238,6 +246,28 @@ impl AppendGroup {
     /// Bytes of its records.
     pub fn bytes(&self) -> usize {
         self.records.len() + self.large_bytes
+    }
+
+    /// Bytes of its large bodies.
+    pub(super) fn large_bytes(&self) -> usize {
+        self.large_bytes
+    }
+
+    /// Whether all its messages are answered as soon as they are written, by the settings of now.
+    pub fn waits_for_no_sync(&self) -> bool {
+        self.large.is_empty() && self.batches.iter().all(|batch| !batch.partition.is_group_commit())
+    }
+
+    /// Where the last stored message of a batch ends.
+    pub(super) fn end_of(&self, batch: &Batch) -> Option<u64> {
+        let last = self.puts.get(batch.last as usize)?;
+        if last.is_stored() {
+            return Some(last.end());
+        }
+        let stored = |put: &&Put| {
+            put.is_stored() && self.batches.get(put.batch as usize).is_some_and(|b| std::ptr::eq(b, batch))
+        };
+        self.puts.iter().rev().find(stored).map(Put::end)
     }
 
     /// The record of a small message.

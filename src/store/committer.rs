@@ -1,23 +1,22 @@
-//! The thread through which messages go to the disk, and the way around it when nothing is under way.
+//! How messages go to the disk: they are staged by whoever hands them over, and written, synced and answered by the
+//! committers' threads.
 
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tracing::error;
 
 use super::append::AppendGroup;
-use super::commit_log::syncs::{Covered, Lane, Syncs};
+use super::commit_log::syncs::{Lane, Syncs};
 use super::error::AppendError;
 use super::guard::lock;
-use super::round::{Round, Written, answer, check};
+use super::round::{Written, answer, settle};
+use super::stage::{Stage, Staging};
 
 /// Threads that write and sync in turn. On a quick disk one does all the work; where a sync takes long, the second writes
 /// what came meanwhile and begins its own.
 pub(super) const COMMITTERS: usize = 2;
-
-/// Two syncs at the same time take longer each, so a second one only pays where a usual one takes at least so long.
-const SLOW_SYNC: Duration = Duration::from_micros(240);
 
 /// The lane of syncs that nobody waits for.
 pub(super) const FLUSH_LANE: usize = COMMITTERS;
@@ -25,43 +24,26 @@ pub(super) const FLUSH_LANE: usize = COMMITTERS;
 /// Lanes of syncs.
 pub(super) const LANES: usize = COMMITTERS + 1;
 
-/// Hands messages over to the committer; clones lead to the same one.
+/// Hands messages over to the committers; clones lead to the same ones.
 #[derive(Debug, Clone)]
 pub struct Committer(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    state: Mutex<State>,
-    arrived: Condvar,
-    /// Tried with `state` held, or taken alone or before it.
-    round: Arc<Mutex<Round>>,
+    stage: Arc<Stage>,
     syncs: Arc<Syncs>,
+    /// Groups that cannot be staged without waiting for a disk, and those behind them. Locked after `stage`, or alone.
+    slow: Mutex<Slow>,
+    slow_arrived: Condvar,
+    /// There are such groups: everything else goes behind them. Changed with both locks held.
+    is_slow: AtomicBool,
     order: Order,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: Vec<AppendGroup>,
+struct Slow {
+    groups: Vec<AppendGroup>,
     closed: bool,
-    /// Threads that wait on the condition: only then one needs to be woken.
-    idle: usize,
-    /// One was woken and has not come yet.
-    woken: bool,
-    /// When the last round began.
-    began: Option<Instant>,
-}
-
-impl State {
-    /// Whether one of the threads has to be woken for what has just come.
-    fn wants_thread(&self, usual_sync: Duration) -> bool {
-        match self.idle {
-            _ if self.woken => false,
-            0 => false,
-            COMMITTERS => true,
-            // The thread at work takes it when it is done, unless that takes long: then the syncs are spread evenly.
-            _ => usual_sync >= SLOW_SYNC && self.began.is_none_or(|began| began.elapsed() >= usual_sync / 2),
-        }
-    }
 }
 
 /// The order in which rounds were written, in which they are answered.
@@ -85,159 +67,199 @@ impl Order {
 }
 
 impl Committer {
-    pub(super) fn new(round: Arc<Mutex<Round>>, syncs: Arc<Syncs>) -> Self {
-        let order = Order::default();
-        Self(Arc::new(Inner { state: Mutex::default(), arrived: Condvar::new(), round, syncs, order }))
+    pub(super) fn new(stage: Arc<Stage>, syncs: Arc<Syncs>) -> Self {
+        Self(Arc::new(Inner {
+            stage,
+            syncs,
+            slow: Mutex::default(),
+            slow_arrived: Condvar::new(),
+            is_slow: AtomicBool::new(false),
+            order: Order::default(),
+        }))
     }
 
-    /// Hands groups over and returns at once; the vector is empty then.
+    /// Hands groups over without waiting for a disk; the vector is empty then.
     ///
-    /// The queue has no bound of its own: **the caller bounds the bytes in flight**, from the call until a group comes
-    /// back. Groups are stored in the order of the calls; messages of one partition keep that order on disk and in
-    /// their ids. Groups come back to their sinks in that order too, from the committer's thread; after
-    /// [`Store::close`](super::Store::close) at once from the caller's, with [`AppendError::Closed`].
+    /// There is no bound: **the caller bounds the bytes in flight**, from the call until a group comes back. Groups are
+    /// stored in the order of the calls; messages of one partition keep that order on disk and in their ids. Groups come
+    /// back to their sinks in that order too, from a committer's thread; after [`Store::close`](super::Store::close) at
+    /// once from the caller's, with [`AppendError::Closed`].
     pub fn submit(&self, groups: &mut Vec<AppendGroup>) {
-        let mut state = lock(&self.0.state);
-        if state.closed {
-            drop(state);
+        if self.is_slow() {
+            return self.submit_slowly(groups);
+        }
+        // Whoever stages something slowly keeps the lock for long.
+        let mut staging = match self.0.stage.try_lock() {
+            Some(staging) => staging,
+            None if self.is_slow() => return self.submit_slowly(groups),
+            None => self.0.stage.lock(),
+        };
+        if staging.closed {
+            drop(staging);
             return refuse(groups);
         }
-        state.waiting.append(groups);
-        let wake = state.wants_thread(self.0.syncs.usual());
-        state.woken |= wake;
-        drop(state);
-        if wake {
-            self.0.arrived.notify_one();
-        }
-    }
-
-    /// Stores a small group at once on the caller's thread, if nothing is under way: two hand-overs less. The caller is
-    /// held up for as long as a write and, in group commit, a sync take. The group does not go to its sink.
-    ///
-    /// # Errors
-    /// Gives the group back untouched when something is under way, or it would have to wait: [submit](Self::submit) it.
-    pub fn commit_now(&self, group: AppendGroup) -> Result<AppendGroup, AppendGroup> {
-        let state = lock(&self.0.state);
-        if state.closed || state.idle < COMMITTERS || state.woken || !state.waiting.is_empty() {
-            return Err(group);
-        }
-        let round = match self.0.round.try_lock() {
-            Ok(round) => round,
-            Err(TryLockError::Poisoned(round)) => round.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(group),
-        };
-        drop(state);
-        if !round.is_ready_for(&group) {
-            return Err(group);
-        }
-        let mut groups = vec![group];
-        let mut round = round;
-        let Written { sync, number, .. } = round.write(&mut groups);
-        drop(round);
-        self.finish(&mut groups, sync, number, Lane::Committer(0));
-        self.0.order.answered(number);
-        groups.pop().ok_or_else(AppendGroup::default)
-    }
-
-    /// Makes durable what has to be, and finds out what is.
-    fn finish(&self, groups: &mut [AppendGroup], sync: Option<Covered>, number: u64, lane: Lane) {
-        if let Some(covered) = &sync {
-            self.0.syncs.sync(covered, lane);
-        }
-        self.0.order.wait_for(number);
-        if let Some(covered) = sync {
-            let list = self.0.syncs.mark(covered);
-            if let Ok(mut round) = self.0.round.try_lock() {
-                round.log().reuse(list);
+        let mut handed_over = groups.drain(..).peekable();
+        if !self.is_slow() {
+            while let Some(group) = handed_over.next_if(|group| staging.round.is_ready_for(group)) {
+                staging.round.stage(group);
             }
         }
-        check(groups, self.0.syncs.failed());
+        let mut rest: Vec<AppendGroup> = handed_over.collect();
+        if !rest.is_empty() {
+            let mut slow = lock(&self.0.slow);
+            self.0.is_slow.store(true, Ordering::Release);
+            slow.groups.append(&mut rest);
+            drop(slow);
+            self.0.slow_arrived.notify_one();
+        }
+        self.0.stage.unlock(staging);
     }
 
-    /// Lets no more in. The thread ends when everything that waits is answered.
+    fn is_slow(&self) -> bool {
+        self.0.is_slow.load(Ordering::Acquire)
+    }
+
+    /// Lets groups wait behind those that cannot be staged at once.
+    fn submit_slowly(&self, groups: &mut Vec<AppendGroup>) {
+        let mut slow = lock(&self.0.slow);
+        if !self.is_slow() {
+            drop(slow);
+            return self.submit(groups);
+        }
+        if slow.closed {
+            drop(slow);
+            return refuse(groups);
+        }
+        slow.groups.append(groups);
+        drop(slow);
+        self.0.slow_arrived.notify_one();
+    }
+
+    /// Stores groups at once on the caller's thread, if nothing is under way and nothing has to be waited for but one
+    /// write and, in group commit, one sync: two hand-overs less. The groups do not go to their sinks; `false` if they
+    /// are untouched and to be [submitted](Self::submit).
+    pub fn commit_now(&self, groups: &mut Vec<AppendGroup>) -> bool {
+        let Some(mut staging) = self.0.stage.try_lock() else { return false };
+        let is_ready = |group: &AppendGroup| staging.round.is_ready_for(group);
+        if staging.closed || self.is_slow() || !staging.is_quiet() || !groups.iter().all(is_ready) {
+            return false;
+        }
+        for group in groups.drain(..) {
+            staging.round.stage(group);
+        }
+        let written = staging.round.write(groups);
+        drop(staging);
+        self.finish(groups, written, Lane::Committer(0), false);
+        true
+    }
+
+    /// Makes durable what has to be, finds out what is, and answers in the order of rounds, if that is to be done here.
+    fn finish(&self, groups: &mut Vec<AppendGroup>, written: Written, lane: Lane, answers: bool) {
+        let Written { without_sync, sync, sequence, number } = written;
+        let Inner { stage, syncs, order, .. } = &*self.0;
+        if without_sync > 0 && answers {
+            order.wait_for(number);
+            answer(groups, without_sync);
+        }
+        if let Some(covered) = &sync {
+            syncs.sync(covered, lane);
+        }
+        order.wait_for(number);
+        if let Some(covered) = sync {
+            let list = syncs.mark(covered);
+            if let Some(mut staging) = stage.try_lock() {
+                staging.round.log().reuse(list);
+            }
+        }
+        let failed = syncs.failed();
+        settle(groups, !failed && syncs.durable() >= sequence, failed);
+        if answers {
+            answer(groups, usize::MAX);
+        }
+        order.answered(number);
+    }
+
+    /// Lets no more in. The threads end when everything that was handed over is answered.
     pub(super) fn close(&self) {
-        lock(&self.0.state).closed = true;
-        self.0.arrived.notify_all();
+        lock(&self.0.slow).closed = true;
+        self.0.slow_arrived.notify_one();
     }
 
-    /// Body of a committer's thread: one round after the other over everything that came meanwhile.
+    /// Body of a committer's thread: one round after the other over everything that was staged meanwhile.
     pub(super) fn run(&self, number: usize) {
         let _end = End(self);
         let mut groups = Vec::new();
-        while let Some(round) = self.take_waiting(&mut groups) {
-            self.run_round(&mut groups, round, Lane::Committer(number));
+        while let Some(written) = self.0.stage.write_next(&mut groups) {
+            self.finish(&mut groups, written, Lane::Committer(number), true);
         }
     }
 
-    /// One round over the groups.
-    fn run_round(&self, groups: &mut Vec<AppendGroup>, mut round: MutexGuard<'_, Round>, lane: Lane) {
-        let Written { done, sync, number } = round.write(groups);
-        drop(round);
-        if done > 0 {
-            self.0.order.wait_for(number);
-            answer(groups, done);
+    /// Body of the thread that stages what cannot be staged at once.
+    pub(super) fn run_slow(&self) {
+        let _end = End(self);
+        while let Some(groups) = self.next_slow() {
+            self.stage_slowly(groups);
         }
-        if !groups.is_empty() {
-            self.finish(groups, sync, number, lane);
-            answer(groups, usize::MAX);
-        } else {
-            self.0.order.wait_for(number);
-        }
-        self.0.order.answered(number);
+        self.0.stage.close();
     }
 
-    /// Waits for groups and moves them to the empty `groups`; the round is taken with them, so that rounds are written
-    /// in the order in which their groups came. `None` at the end.
-    fn take_waiting(&self, groups: &mut Vec<AppendGroup>) -> Option<MutexGuard<'_, Round>> {
-        loop {
-            {
-                let mut state = lock(&self.0.state);
-                while state.waiting.is_empty() {
-                    if state.closed {
-                        return None;
-                    }
-                    state.idle += 1;
-                    state = self.0.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.idle -= 1;
-                    state.woken = false;
-                }
+    fn next_slow(&self) -> Option<Vec<AppendGroup>> {
+        let mut slow = lock(&self.0.slow);
+        while slow.groups.is_empty() {
+            if slow.closed {
+                return None;
             }
-            // What comes while the other thread writes joins this round.
-            let round = lock(&self.0.round);
-            let mut state = lock(&self.0.state);
-            if !state.waiting.is_empty() {
-                mem::swap(&mut state.waiting, groups);
-                state.began = Some(Instant::now());
-                return Some(round);
-            }
+            slow = self.0.slow_arrived.wait(slow).unwrap_or_else(PoisonError::into_inner);
         }
+        Some(mem::take(&mut slow.groups))
     }
 
-    /// Runs a round over what waits, without the thread; whether there was something.
+    fn stage_slowly(&self, groups: Vec<AppendGroup>) {
+        for group in groups {
+            let mut staging = self.0.stage.lock();
+            staging.round.stage(group);
+            self.0.stage.unlock(staging);
+        }
+        let _staging = self.0.stage.lock();
+        let slow = lock(&self.0.slow);
+        self.0.is_slow.store(!slow.groups.is_empty(), Ordering::Release);
+    }
+
+    /// Runs one round over everything that was handed over, without the threads; whether there was something.
     #[cfg(test)]
     pub(super) fn run_waiting(&self) -> bool {
-        let mut groups = mem::take(&mut lock(&self.0.state).waiting);
-        let some = !groups.is_empty();
-        self.run_round(&mut groups, lock(&self.0.round), Lane::Committer(0));
-        some
+        let slow = mem::take(&mut lock(&self.0.slow).groups);
+        self.stage_slowly(slow);
+        let mut groups = Vec::new();
+        let mut staging = self.0.stage.lock();
+        if !staging.round.has_staged() {
+            return false;
+        }
+        let written = staging.round.write(&mut groups);
+        drop(staging);
+        self.finish(&mut groups, written, Lane::Committer(0), true);
+        true
     }
 }
 
-/// Answers whoever still waits when the thread ends, however it ends.
+/// Answers whoever still waits when a thread ends by a fault.
 struct End<'a>(&'a Committer);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            error!(
-                "the committer has ended by a fault of its own: restart the broker; until then every put is refused"
-            );
+        if !std::thread::panicking() {
+            return;
         }
-        let mut state = lock(&self.0.0.state);
-        state.closed = true;
-        let mut waiting = mem::take(&mut state.waiting);
-        drop(state);
-        refuse(&mut waiting);
+        error!("a committer has ended by a fault of its own: restart the broker; until then every put is refused");
+        let inner = &*self.0.0;
+        let mut staging: MutexGuard<'_, Staging> = inner.stage.lock();
+        staging.closed = true;
+        drop(staging);
+        let mut slow = lock(&inner.slow);
+        slow.closed = true;
+        let mut groups = mem::take(&mut slow.groups);
+        drop(slow);
+        refuse(&mut groups);
     }
 }
 

@@ -24,7 +24,9 @@ impl PartitionLog {
         }
         tail.extend_from_slice(records);
         let after = tail.len();
-        self.written.fetch_add(records.len() as u64, Ordering::AcqRel);
+        // Only the holder of the round moves it.
+        let written = self.written.load(Ordering::Relaxed);
+        self.written.store(written + records.len() as u64, Ordering::Release);
         drop(tail);
         self.shared.tails.grew(self, before, after)
     }

@@ -11,7 +11,7 @@ use super::committer::FLUSH_LANE;
 use super::guard::lock;
 use super::housekeeping::Housekeeping;
 use super::partition::PartitionLog;
-use super::round::Round;
+use super::stage::Stage;
 use super::topics::Topics;
 
 /// Longest sleep; a changed interval takes effect within it.
@@ -141,7 +141,7 @@ fn flush_due(topics: &Topics, log: &LogFlush, now: Instant) -> Duration {
 /// Makes durable what was written to the commit log.
 #[derive(Debug, Clone)]
 pub(super) struct LogFlush {
-    pub(super) round: Arc<Mutex<Round>>,
+    pub(super) stage: Arc<Stage>,
     pub(super) syncs: Arc<Syncs>,
     /// One at a time.
     pub(super) flushing: Arc<Mutex<()>>,
@@ -150,14 +150,14 @@ pub(super) struct LogFlush {
 impl LogFlush {
     /// Returns when everything that was written before the call is durable, or the log has failed.
     pub(super) fn flush(&self) {
-        let covered = lock(&self.round).log().unsynced();
+        let covered = self.stage.unsynced();
         if let Some(covered) = covered {
             let list = {
                 let _flushing = lock(&self.flushing);
                 self.syncs.sync(&covered, Lane::Committer(FLUSH_LANE));
                 self.syncs.mark(covered)
             };
-            lock(&self.round).log().reuse(list);
+            self.stage.lock().round.log().reuse(list);
         }
     }
 }

@@ -34,6 +34,7 @@ use super::recover::recover;
 use super::recovery_report::RecoveryReport;
 use super::round::Round;
 use super::segment::SegmentList;
+use super::stage::Stage;
 use super::topics::Topics;
 use crate::id::{MessageId, PartitionIndex, TopicName};
 
@@ -130,7 +131,7 @@ impl Store {
             Arc::clone(&checkpointer),
         );
         let round = Round::new(Arc::clone(&shared), Arc::clone(&ids), Arc::clone(&flusher), log);
-        let round = Arc::new(Mutex::new(round));
+        let stage = Arc::new(Stage::new(round, Arc::clone(&syncs)));
         let partitions = topics.all();
         info!(
             partitions = partitions.len(),
@@ -144,9 +145,9 @@ impl Store {
             shared,
             topics,
             closed_partitions: ClosedPartitions::default(),
-            committer: Committer::new(Arc::clone(&round), Arc::clone(&syncs)),
+            committer: Committer::new(Arc::clone(&stage), Arc::clone(&syncs)),
             flusher,
-            log: LogFlush { round, syncs, flushing: Arc::default() },
+            log: LogFlush { stage, syncs, flushing: Arc::default() },
             pool,
             checkpointer,
             ids,
@@ -169,6 +170,9 @@ impl Store {
             let name = format!("metaq-commit-{number}");
             lock(&self.threads).push(thread::Builder::new().name(name).spawn(move || committer.run(number))?);
         }
+        let committer = self.committer.clone();
+        let stage = thread::Builder::new().name("metaq-stage".to_owned()).spawn(move || committer.run_slow())?;
+        lock(&self.threads).push(stage);
         let tails = Arc::clone(&self.shared.tails);
         let segments = thread::Builder::new().name("metaq-segments".to_owned()).spawn(move || tails.run())?;
         lock(&self.threads).push(segments);

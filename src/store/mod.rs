@@ -43,6 +43,7 @@ mod resolve;
 mod round;
 mod segment;
 mod set_aside;
+mod stage;
 mod tail;
 mod topics;
 mod volume;

@@ -62,6 +62,8 @@ pub struct PartitionLog {
     pub(super) shared: Arc<Shared>,
     pub(super) volume: Arc<Volume>,
     pub(super) segments: ArcSwap<SegmentList>,
+    /// Start of the last segment, or [`NO_SEGMENT`]; for the holder of the round.
+    pub(super) last_segment: AtomicU64,
     /// End of what a crash cannot take back; readers see nothing beyond.
     pub(super) visible: AtomicU64,
     /// End of what is in the segment files. Moved with `filing` held.
@@ -99,6 +101,9 @@ pub struct PartitionLog {
     /// It is on the flusher's list of partitions that a reader waits for.
     pub(super) flush_asked: AtomicBool,
 }
+
+/// A partition without segments.
+pub(super) const NO_SEGMENT: u64 = u64::MAX;
 
 /// Which directory entries of a partition are durable.
 #[derive(Debug, Clone, Copy, Default)]
@@ -141,6 +146,7 @@ impl PartitionLog {
             shared,
             sync: Mutex::new(entries),
             segments: ArcSwap::from_pointee(segments),
+            last_segment: AtomicU64::new(found.unwrap_or(NO_SEGMENT)),
             visible: AtomicU64::new(durable),
             filed: AtomicU64::new(end),
             checkpointed: AtomicU64::new(durable),

@@ -3,7 +3,7 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tracing::{error, warn};
@@ -20,6 +20,9 @@ use crate::id::MessageId;
 /// Bytes of records in one frame, but for a single larger one.
 const FRAME_RECORDS_BYTES: u64 = 256 * 1024;
 
+/// Room that a frame is given in the log beyond its records.
+const FRAME_OVERHEAD: usize = 512;
+
 /// Where the id stands in a record.
 const ID_AT: usize = 8;
 
@@ -32,82 +35,111 @@ pub(super) struct Round {
     log: LogWriter,
     drawn: Vec<MessageId>,
     number: u64,
+    /// Groups that have their offsets; their frames are in the log's buffer or written.
+    staged: Vec<AppendGroup>,
+    /// Of these, the ones at the front that wait for no sync.
+    without_sync: usize,
+    needs_sync: bool,
+    tail_bytes: usize,
 }
 
-/// What remains to be done when everything is written.
+/// Groups that are written, and what remains to be done.
 #[derive(Debug)]
 pub(super) struct Written {
-    /// Groups at the front that need no sync.
-    pub(super) done: usize,
-    /// What the others wait for.
+    /// Groups at the front that need no sync. Behind one that does the others wait too, so that answers keep the order
+    /// of arrival.
+    pub(super) without_sync: usize,
+    /// What the others wait for, unless it is durable already.
     pub(super) sync: Option<Covered>,
+    /// The last sequence of their frames.
+    pub(super) sequence: u64,
     /// The number of the round: 0, 1, 2…
     pub(super) number: u64,
 }
 
 impl Round {
     pub(super) fn new(shared: Arc<Shared>, ids: Arc<IdGenerator>, flusher: Arc<Flusher>, log: LogWriter) -> Self {
-        Self { shared, ids, flusher, log, drawn: Vec::new(), number: 0 }
+        Self {
+            shared,
+            ids,
+            flusher,
+            log,
+            drawn: Vec::new(),
+            number: 0,
+            staged: Vec::new(),
+            without_sync: 0,
+            needs_sync: false,
+            tail_bytes: 0,
+        }
     }
 
     pub(super) fn log(&mut self) -> &mut LogWriter {
         &mut self.log
     }
 
-    /// Whether a small group can be stored without waiting for anything but one write and one sync.
-    pub(super) fn is_ready_for(&self, group: &AppendGroup) -> bool {
-        // Frames have some overhead; as much again is plenty for small groups.
-        group.puts.iter().all(|put| !put.is_large()) && self.log.has_room(2 * group.bytes() + 4096)
+    pub(super) fn has_staged(&self) -> bool {
+        !self.staged.is_empty()
     }
 
-    /// Gives all messages their ids and offsets and writes them.
-    ///
-    /// Groups at the front that wait for no sync may be answered at once; behind one that does they wait, so that
-    /// answers keep the order of arrival.
-    pub(super) fn write(&mut self, groups: &mut [AppendGroup]) -> Written {
+    /// Whether a group can be staged without waiting for a disk.
+    pub(super) fn is_ready_for(&self, group: &AppendGroup) -> bool {
+        let bytes = group.bytes();
+        group.large_bytes() == 0
+            && self.log.has_room(bytes + group.batches.len() * FRAME_OVERHEAD)
+            && self.shared.tails.have_room()
+            && group.batches.iter().all(|batch| batch.partition.is_ready_for(bytes))
+    }
+
+    /// Gives all messages of a group their ids and offsets.
+    pub(super) fn stage(&mut self, mut group: AppendGroup) {
+        self.drawn.clear();
+        self.ids.draw(group.len(), &mut self.drawn);
+        for (put, id) in group.puts.iter_mut().zip(&self.drawn) {
+            put.id = *id;
+        }
+        for batch in 0..group.batches.len() {
+            let Some(place) = group.batches.get_mut(batch) else { break };
+            let partition = Arc::clone(&place.partition);
+            place.group_commit = partition.is_group_commit();
+            self.needs_sync |= place.group_commit;
+            self.append(&mut group, batch, &partition);
+        }
+        self.shared.tails.add(mem::take(&mut self.tail_bytes));
+        self.without_sync += usize::from(!self.needs_sync);
+        self.staged.push(group);
+    }
+
+    /// Writes what is staged and moves it to the empty `groups`.
+    pub(super) fn write(&mut self, groups: &mut Vec<AppendGroup>) -> Written {
         let number = self.number;
         self.number += 1;
-        self.drawn.clear();
-        self.ids.draw(groups.iter().map(AppendGroup::len).sum(), &mut self.drawn);
-        let drawn = mem::take(&mut self.drawn);
-        let mut ids = drawn.iter().copied();
-        let (mut needs_sync, mut flush_due, mut done) = (false, false, 0);
-        let now = Instant::now();
-        for group in groups.iter_mut() {
-            for (put, id) in group.puts.iter_mut().zip(ids.by_ref()) {
-                put.id = id;
-            }
-            for batch in 0..group.batches.len() {
-                let Some(partition) = group.batches.get(batch).map(|batch| Arc::clone(&batch.partition)) else { break };
-                self.append(group, batch, &partition);
-                if partition.is_group_commit() {
-                    needs_sync |= partition.is_dirty();
-                } else {
-                    flush_due |= partition.is_dirty() && partition.flush_due_in(now) == Duration::ZERO;
-                }
-            }
-            if !needs_sync {
-                done += 1;
-            }
-        }
-        self.drawn = drawn;
+        mem::swap(&mut self.staged, groups);
+        let needs_sync = mem::take(&mut self.needs_sync);
+        let mut without_sync = mem::take(&mut self.without_sync);
+        let mut sync = None;
         if self.log.write().is_err() {
             // Every put that is not durable already is refused.
-            return Written { done: 0, sync: None, number };
+            without_sync = 0;
+        } else if needs_sync {
+            sync = self.log.unsynced();
         }
-        let sync = if needs_sync { self.log.unsynced() } else { None };
-        self.tell_flusher(groups, flush_due && !needs_sync);
+        self.tell_flusher(groups, needs_sync);
         self.shared.tails.keep_bound();
-        Written { done, sync, number }
+        Written { without_sync, sync, sequence: self.log.last_sequence(), number }
     }
 
-    fn tell_flusher(&self, groups: &[AppendGroup], is_due: bool) {
-        let partitions = groups.iter().flat_map(|group| &group.batches).map(|batch| &batch.partition);
-        for partition in partitions.clone().filter(|partition| partition.is_flush_awaited()) {
-            self.flusher.flush_soon(partition);
+    fn tell_flusher(&self, groups: &[AppendGroup], syncs_now: bool) {
+        let now = Instant::now();
+        let batches = groups.iter().flat_map(|group| &group.batches).filter(|batch| !batch.group_commit);
+        let mut wake = false;
+        for partition in batches.map(|batch| &batch.partition) {
+            if partition.is_flush_awaited() {
+                self.flusher.flush_soon(partition);
+            }
+            wake |= partition.needs_scheduling();
+            wake |= !syncs_now && partition.is_dirty() && partition.flush_due_in(now) == Duration::ZERO;
         }
-        let unknown = partitions.filter(|partition| !partition.is_group_commit() && partition.needs_scheduling());
-        if unknown.count() > 0 || is_due {
+        if wake {
             self.flusher.wake();
         }
     }
@@ -122,7 +154,7 @@ impl Round {
         while next != NONE {
             let stored = match group.puts.get(next as usize) {
                 Some(put) if put.is_large() => self.append_large(group, next, partition),
-                _ => self.append_frame(group, next, partition),
+                _ => self.append_frame(group, batch, next, partition),
             };
             match stored {
                 Ok((count, following)) => {
@@ -135,8 +167,12 @@ impl Round {
                 }
             }
         }
-        partition.messages.fetch_add(messages, Ordering::Relaxed);
-        partition.unflushed.fetch_add(messages, Ordering::Relaxed);
+        let count = |counter: &AtomicU64| counter.store(counter.load(Ordering::Relaxed) + messages, Ordering::Relaxed);
+        count(&partition.messages);
+        if group.batches.get(batch).is_some_and(|batch| !batch.group_commit) {
+            // Syncs take away from it.
+            partition.unflushed.fetch_add(messages, Ordering::Relaxed);
+        }
     }
 
     /// Frames the small messages from `first` on, as many as fit a frame and the segment: how many those were, and the
@@ -144,6 +180,7 @@ impl Round {
     fn append_frame(
         &mut self,
         group: &mut AppendGroup,
+        batch: usize,
         first: u32,
         partition: &Arc<PartitionLog>,
     ) -> Result<(u64, u32), AppendError> {
@@ -177,9 +214,13 @@ impl Round {
                 id.copy_from_slice(&put.id.get().to_be_bytes());
             }
         }
-        self.log.end_records(begun, partition);
+        let group_commit = group.batches.get(batch).is_some_and(|batch| batch.group_commit);
+        self.log.end_records(begun, partition, group_commit);
         let records = self.log.buffer().get(records..).unwrap_or_default();
+        self.tail_bytes += records.len();
         if partition.add_to_tail(records) {
+            // It is accounted for before it is written.
+            self.shared.tails.add(mem::take(&mut self.tail_bytes));
             self.shared.tails.file(partition);
         }
         self.roll_if_full(partition, segment);
@@ -219,26 +260,31 @@ impl Round {
     }
 }
 
-/// Refuses what did not become durable although it should have.
-pub(super) fn check(groups: &mut [AppendGroup], log_failed: bool) {
+/// Lets readers see what has become durable, and refuses what has not although it should have.
+pub(super) fn settle(groups: &mut [AppendGroup], is_durable: bool, log_failed: bool) {
     for group in groups {
         for batch in 0..group.batches.len() {
-            let Some((first, partition)) = group.batches.get(batch).map(|b| (b.first, Arc::clone(&b.partition))) else {
-                break;
-            };
-            if !partition.is_group_commit() && !log_failed {
-                continue;
-            }
-            let visible = partition.visible.load(Ordering::Acquire);
-            let mut next = first;
-            while let Some(put) = group.puts.get(next as usize) {
-                if put.is_stored() && put.end() > visible {
-                    group.refuse_from(next, partition.poison_error());
-                    break;
+            let Some(place) = group.batches.get(batch) else { break };
+            if place.group_commit && is_durable {
+                if let Some(end) = group.end_of(place) {
+                    place.partition.mark_visible(end);
                 }
-                next = put.next;
+            } else if place.group_commit || log_failed {
+                refuse_invisible(group, batch);
             }
         }
+    }
+}
+
+fn refuse_invisible(group: &mut AppendGroup, batch: usize) {
+    let Some(place) = group.batches.get(batch) else { return };
+    let (mut next, partition) = (place.first, Arc::clone(&place.partition));
+    let visible = partition.visible.load(Ordering::Acquire);
+    while let Some(put) = group.puts.get(next as usize) {
+        if put.is_stored() && put.end() > visible {
+            return group.refuse_from(next, partition.poison_error());
+        }
+        next = put.next;
     }
 }
 

@@ -3,8 +3,9 @@
 //! Each partition has a tail in memory; together they are bounded. The segment writer files them in large writes.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::guard::lock;
@@ -71,26 +72,41 @@ impl Tails {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Notes that a tail grew; `true` if the caller has to write it.
+    /// Notes that a tail grew; `true` if the caller has to write it. The bytes are [added](Self::add) for several at
+    /// once.
     pub(super) fn grew(&self, partition: &Arc<PartitionLog>, before: usize, after: usize) -> bool {
-        let all = self.bytes.fetch_add(after - before, Ordering::Relaxed) + after - before;
         let came_to_size = before < TAIL_BYTES && after >= TAIL_BYTES;
-        let crossed = all >= ALL_TAILS_BYTES && all - (after - before) < ALL_TAILS_BYTES;
-        if before == 0 || came_to_size || crossed {
+        if before == 0 || came_to_size {
             let mut queue = lock(&self.queue);
             if before == 0 {
                 queue.by_age.push_back((Instant::now(), Arc::clone(partition)));
             }
             if came_to_size {
                 queue.full.push_back(Arc::clone(partition));
-            }
-            if queue.idle && (came_to_size || crossed) {
-                queue.idle = false;
-                drop(queue);
-                self.arrived.notify_one();
+                self.wake(queue);
             }
         }
         after >= TAIL_BYTES_MAX
+    }
+
+    /// Counts bytes that tails grew by.
+    pub(super) fn add(&self, bytes: usize) {
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before < ALL_TAILS_BYTES && before + bytes >= ALL_TAILS_BYTES {
+            self.wake(lock(&self.queue));
+        }
+    }
+
+    fn wake(&self, mut queue: MutexGuard<'_, Queue>) {
+        if mem::take(&mut queue.idle) {
+            drop(queue);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Whether more can be added without anything to be written first.
+    pub(super) fn have_room(&self) -> bool {
+        self.bytes() <= ALL_TAILS_BYTES_MAX
     }
 
     /// Writes the oldest tails until the bound holds, for whoever appends faster than the segment writer writes.

@@ -9,7 +9,7 @@ use super::error::AppendError;
 use super::format::{FileName, parse_file_name, segment_file_name};
 use super::fs::Kind;
 use super::guard::lock;
-use super::partition::PartitionLog;
+use super::partition::{NO_SEGMENT, PartitionLog};
 use super::segment::Segment;
 use crate::id::MessageId;
 use crate::message::{HEADER_LEN, RecordHeader};
@@ -33,11 +33,19 @@ impl PartitionLog {
         Ok(())
     }
 
+    /// Whether so many bytes can be appended without anything to be done for it on a disk but writing.
+    pub(super) fn is_ready_for(&self, bytes: usize) -> bool {
+        let start = self.last_segment.load(Ordering::Relaxed);
+        let used = self.written.load(Ordering::Relaxed).wrapping_sub(start);
+        start != NO_SEGMENT
+            && used.saturating_add(bytes as u64) < self.shared.max_segment_size
+            && !self.volume.is_full()
+    }
+
     /// The start of the segment that the next record goes to: makes the first one, or the successor of a full one.
     pub(super) fn segment_for_next(&self) -> Result<u64, AppendError> {
         let written = self.written.load(Ordering::Acquire);
-        let last = self.segment_list().last().map(|last| last.start_position());
-        match last {
+        match Some(self.last_segment.load(Ordering::Relaxed)).filter(|&start| start != NO_SEGMENT) {
             None => {
                 self.make_directory()?;
                 self.begin_segment(written)
@@ -70,6 +78,7 @@ impl PartitionLog {
         let file = self.shared.fs.create(&path).map_err(|error| self.io_error("create the segment", &path, error))?;
         let segment = Arc::new(Segment::new(start, path, file));
         self.segments.store(Arc::new(self.segment_list().with(segment)));
+        self.last_segment.store(start, Ordering::Relaxed);
         self.note_full(false);
         Ok(start)
     }

@@ -99,16 +99,23 @@ impl LogWriter {
         &mut self.buffer
     }
 
-    /// Ends a frame of records.
-    pub(in crate::store) fn end_records(&mut self, begun: Begun, partition: &Arc<PartitionLog>) {
+    /// Ends a frame of records. In group commit the groups themselves tell what becomes visible.
+    pub(in crate::store) fn end_records(&mut self, begun: Begun, partition: &Arc<PartitionLog>, group_commit: bool) {
         self.finish(begun);
         let Some(current) = &mut self.current else { return };
-        if partition.pinned_file.swap(current.number, Ordering::Relaxed) != current.number {
+        if partition.pinned_file.load(Ordering::Relaxed) != current.number {
+            partition.pinned_file.store(current.number, Ordering::Relaxed);
             current.pins.push(Arc::clone(partition));
         }
-        if !partition.in_dirty_list.swap(true, Ordering::Relaxed) {
+        if !group_commit && !partition.in_dirty_list.load(Ordering::Relaxed) {
+            partition.in_dirty_list.store(true, Ordering::Relaxed);
             self.dirty.push(Arc::clone(partition));
         }
+    }
+
+    /// The sequence of the last frame.
+    pub(in crate::store) fn last_sequence(&self) -> u64 {
+        self.sequence - 1
     }
 
     /// Voids all frames of a partition, durably.
