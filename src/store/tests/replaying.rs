@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::set_aside::{self, Kind};
-use super::super::{CommitLogError, OsFileSystem, RecoveryOutcome, Store, StoreError};
+use super::super::{CommitLogError, OsFileSystem, RecoveryOutcome, Resolution, Store, StoreError, resolve_quarantine};
 use super::kit::*;
 use super::log_kit::*;
 use super::stopping::StoppingFs;
@@ -322,6 +322,51 @@ fn a_full_disk_refuses_the_start_and_loses_nothing() {
         assert!(text.starts_with("no space left for ") && text.contains("the log is kept"), "{text}");
         assert_eq!(all_ids(&data.open()), (1..=10).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_log_that_cannot_be_synced_refuses_the_start_and_the_next_one_uses_what_the_disk_holds() {
+    let data = Data::new();
+    data.log(&log());
+    let stopping = StoppingFs::default();
+    *stopping.stops.no_sync.lock().unwrap() = Some("commitlog.1".to_owned());
+    let error = data.open_with(&stopping).unwrap_err();
+    assert!(matches!(error, StoreError::CommitLog(CommitLogError::Sync { .. })), "{error}");
+    assert_eq!(data.state(), ["commitlog.1"]);
+    assert_eq!(all_ids(&data.open()), (1..=10).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_in_quarantine_is_appended_over_as_many_segments_as_it_takes() {
+    let data = Data::new();
+    data.file(SEGMENT_0, &[five(1, 3), five(91, 1)].concat()).log(&log());
+    let mut options = options(data.dir.path());
+    options.max_segment_size = 100;
+    let resolve = |resolution| resolve_quarantine(options.clone(), Arc::new(OsFileSystem), &topic("t"), P0, resolution);
+    let resolved = resolve(Resolution::Append).unwrap();
+    assert_eq!((resolved.records, resolved.bytes), (7, 175));
+    assert_eq!((resolved.old_offset, resolved.new_offset), (Some(Offset::new(75)), Some(Offset::new(100))));
+    assert!(matches!(resolve(Resolution::Append), Err(StoreError::NothingInQuarantine(_))));
+    let store = open(&options).unwrap();
+    assert_eq!(all_ids(&store), [1, 2, 3, 91, 4, 5, 6, 7, 8, 9, 10]);
+    let segments: Vec<_> = store.get("t", P0).unwrap().segments().iter().map(|s| s.start().get()).collect();
+    // The frames have 25, 50, 50 and 50 bytes.
+    assert_eq!(segments, [0, 100, 225]);
+    assert!(store.health().is_healthy());
+}
+
+#[test]
+fn nothing_is_appended_while_messages_are_pending() {
+    let data = Data::new();
+    data.file(SEGMENT_0, &[five(1, 3), five(91, 1)].concat()).log(&log());
+    drop(data.open());
+    data.log(&log());
+    let stopping = StoppingFs::default();
+    *stopping.stops.no_sync.lock().unwrap() = Some(SEGMENT_0.to_owned());
+    let fs = Arc::new(stopping);
+    let refused = resolve_quarantine(options(data.dir.path()), fs, &topic("t"), P0, Resolution::Append).unwrap_err();
+    assert!(matches!(refused, StoreError::StillPending(_)), "{refused}");
+    assert_eq!(data.state(), [PENDING, QUARANTINE]);
 }
 
 #[test]
