@@ -7,6 +7,7 @@ use fastrand::Rng;
 use super::kit::*;
 use super::log_kit::*;
 use crate::id::PartitionIndex;
+use crate::message::HEADER_LEN;
 
 const P0: PartitionIndex = PartitionIndex::new(0);
 const SECTOR: usize = 512;
@@ -45,6 +46,27 @@ impl Model {
     fn segment_of(&self, offset: usize) -> (usize, usize) {
         let next = self.segments.partition_point(|&start| start <= offset);
         (self.segments[next - 1], self.segments.get(next).copied().unwrap_or(usize::MAX))
+    }
+
+    /// Whether what was found behind what is durable, at the end of the log, may be what a power cut left of it: whole
+    /// records, and headers that lost bytes. No checksum covers those, so they may pass for empty messages.
+    fn allows(&self, found: &[u8], first_offset: usize, durable: usize) -> bool {
+        let mut at = durable;
+        while at < found.len() {
+            let next = self.starts.partition_point(|&start| start <= first_offset + at);
+            let ours = &self.stream[first_offset + at..self.starts[next]];
+            if found[at..].starts_with(ours) {
+                at += ours.len();
+                continue;
+            }
+            let lost = found[at..].iter().zip(ours).all(|(found, ours)| *found == 0 || found == ours);
+            at += HEADER_LEN;
+            // Behind what was no empty message no other can be found.
+            if !lost || ours.len() > HEADER_LEN && found.len() > at {
+                return false;
+            }
+        }
+        true
     }
 
     /// A log with the records from one number to another, several in a frame.
@@ -141,7 +163,9 @@ fn what_the_log_held_is_there_after_any_power_cut() {
         let found_end = first_offset + found.len();
         assert!(found_end >= end_offset, "{context}: ends at {found_end}");
         assert_eq!(partition.max_offset().get(), i64::try_from(found_end).unwrap(), "{context}");
-        assert!(model.starts.contains(&found_end) && found[..] == model.stream[first_offset..found_end], "{context}");
+        let durable = end_offset.max(first_offset) - first_offset;
+        assert!(found[..durable] == model.stream[first_offset..][..durable], "{context}");
+        assert!(model.allows(&found, first_offset, durable), "{context}");
         drop(store);
         let again = open(&options(dir.path())).unwrap();
         assert_eq!(again.get("t", P0).unwrap().max_offset().get(), i64::try_from(found_end).unwrap(), "{context}");

@@ -226,6 +226,23 @@ fn records_of_another_broker_are_never_overwritten_and_ours_are_set_aside() {
     put(&store, &store.get("t", P0).unwrap(), b"x").unwrap();
 }
 
+#[test]
+fn the_rest_of_a_log_never_goes_into_the_middle_of_what_another_broker_wrote() {
+    let theirs = [five(1, 3), record(900, &[b'x'; 200])].concat();
+    let data = Data::new();
+    let mut log = LogFileKit::new(1, 1);
+    log.records("t", 0, 0, 0, &five(1, 4)).records("t", 0, 0, 100, &five(5, 2));
+    data.file(SEGMENT_0, &theirs).log(&log);
+    drop(data.open());
+    assert_eq!(quarantined(&data), five(4, 3));
+    // As after a crash that came between the removals of two log files.
+    let mut rest = LogFileKit::new(2, 2);
+    rest.records("t", 0, 0, 100, &five(5, 2));
+    data.log(&rest);
+    drop(data.open());
+    assert_eq!((data.content(SEGMENT_0), quarantined(&data)), (theirs, five(4, 3)));
+}
+
 fn quarantined(data: &Data) -> Vec<u8> {
     let mut all = Vec::new();
     set_aside::read(&OsFileSystem, &data.transactions().join(QUARANTINE), &mut |frame| {
