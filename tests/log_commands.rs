@@ -155,6 +155,7 @@ async fn nothing_is_done_while_a_broker_runs() {
 #[test]
 fn dump_shows_files_frames_and_the_end_and_changes_nothing() {
     let stopped = Stopped::new();
+    assert_eq!(text(&stopped.run(&["dump"]).stdout), "there is no commit log\n");
     let frames = [(0, record(1, b"first")), (25, record(2, b"second"))];
     let log = stopped.path("transactions/commitlog.7");
     fs::write(&log, [log_file(7, 5, &frames), vec![0; 500]].concat()).unwrap();
