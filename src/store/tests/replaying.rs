@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::set_aside::{self, Kind};
 use super::super::{CommitLogError, OsFileSystem, RecoveryOutcome, Resolution, Store, StoreError, resolve_quarantine};
+use super::faulty::FaultyFs;
 use super::kit::*;
 use super::log_kit::*;
 use super::stopping::StoppingFs;
@@ -326,6 +327,24 @@ fn a_partition_whose_segment_fails_waits_for_the_next_start_and_the_others_go_on
         assert!(store.health().is_healthy());
         assert_eq!(data.state(), [""; 0]);
     }
+}
+
+#[test]
+fn a_device_that_fails_during_a_write_costs_its_partition_only() {
+    let data = Data::new();
+    let mut log = log();
+    log.records("a", 0, 0, 0, &five(1, 2));
+    data.log(&log);
+    let faulty = FaultyFs::default();
+    faulty.faults.fail_write.store(true, Ordering::SeqCst);
+    let store = Store::open(options(data.dir.path()), Arc::new(faulty)).unwrap();
+    // The first one in the order of names.
+    assert!(store.get("a", P0).unwrap().poison().unwrap().contains("could not write to the segment"));
+    assert_eq!(all_ids(&store), (1..=10).collect::<Vec<_>>());
+    assert_eq!(data.state(), ["pending.a-0"]);
+    drop(store);
+    assert_eq!(bodies(&data.open().get("a", P0).unwrap()), ["00001", "00002"]);
+    assert_eq!(data.state(), [""; 0]);
 }
 
 #[test]
