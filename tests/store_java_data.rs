@@ -141,7 +141,9 @@ fn every_recorded_message_is_read_back_and_no_file_is_changed() {
         assert_eq!(stored(&store), sorted(recorded(name)), "{name}");
         assert!(store.health().journal_warning.unwrap().contains("redo.1"), "{name}");
         store.close().unwrap();
-        assert_eq!(snapshot(dir.path()), before, "{name}");
+        let mut after = snapshot(dir.path());
+        after.retain(|(path, ..)| !path.ends_with("clean.stop"));
+        assert_eq!(after, before, "{name}");
     }
 }
 

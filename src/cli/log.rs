@@ -139,10 +139,17 @@ fn print_report(printer: &mut Printer, report: &RecoveryReport) -> io::Result<()
 fn dump(common: &Common, frames: bool) -> anyhow::Result<bool> {
     let config = load(&common.file)?;
     let mut printer = Printer::new();
-    let good = dump_log(&OsFileSystem, &config.system.data_log_path, frames, &mut |item| match common.output {
-        Format::Text => print_item(&mut printer, &item),
-        Format::Json => printer.json(&item),
+    let mut empty = true;
+    let good = dump_log(&OsFileSystem, &config.system.data_log_path, frames, &mut |item| {
+        empty = false;
+        match common.output {
+            Format::Text => print_item(&mut printer, &item),
+            Format::Json => printer.json(&item),
+        }
     })?;
+    if empty && common.output == Format::Text {
+        printer.line("there is no commit log")?;
+    }
     Ok(good)
 }
 

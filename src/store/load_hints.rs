@@ -44,7 +44,7 @@ impl LoadHints {
         files: &[SegmentFile],
         stamp: &dyn Fn(usize) -> io::Result<Stamp>,
     ) -> io::Result<ScanPlan> {
-        let Some((last_number, last)) = files.iter().enumerate().last() else { return Ok(ScanPlan::From(0)) };
+        let Some((last_number, last)) = files.iter().enumerate().next_back() else { return Ok(ScanPlan::From(0)) };
         if let Some(oldest) = self.oldest.get(key) {
             let position = oldest.offset.checked_sub(last.start).filter(|_| oldest.segment == last.start);
             return Ok(ScanPlan::From(position.filter(|&position| position <= last.len).unwrap_or(0)));

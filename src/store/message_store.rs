@@ -75,7 +75,8 @@ impl Store {
     ///
     /// # Errors
     /// The first thing that is wrong. Then nothing is locked, and nothing was changed on disk beyond missing
-    /// directories being made; only an error while torn tails are being cut leaves some of them cut.
+    /// directories being made; only an error while the commit log is replayed, which goes on at the next start, or while
+    /// torn tails are being cut leaves some of that done.
     pub fn open(mut options: StoreOptions, fs: Arc<dyn FileSystem>) -> Result<Self, StoreError> {
         let started = Instant::now();
         options.data_path = absolute(&options.data_path)?;

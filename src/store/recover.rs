@@ -43,6 +43,10 @@ pub(super) fn recover(
     dir: &Path,
 ) -> Result<Recovered, StoreError> {
     let unreadable = |source| StoreError::Unreadable { path: dir.to_path_buf(), source };
+    // A broker that was killed may have made directories whose entries are not durable yet: ours take them for granted.
+    for path in data_paths.iter().chain([&options.data_log_path]) {
+        fs.sync_dir(path).map_err(|source| StoreError::Io { action: "sync", path: path.clone(), source })?;
+    }
     LogFiles::open(&**fs, dir)?.settle()?;
     // Opened again: headers too are what the disk holds.
     let log = LogFiles::open(&**fs, dir)?;

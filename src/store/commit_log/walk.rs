@@ -169,7 +169,9 @@ fn frame_behind(
 fn may_witness(mut head: &[u8], missing: u64) -> bool {
     let (_crc, body_len) = (head.get_u32(), head.get_u32());
     let (sequence, synced) = (head.get_u64(), head.get_u64());
-    sequence > missing && synced >= missing && synced < sequence && body_len as usize <= MAX_BODY_LEN
+    // 0 stands for none.
+    let proves = synced >= missing.max(1) && synced < sequence;
+    proves && sequence > missing && body_len as usize <= MAX_BODY_LEN
 }
 
 fn unreadable(path: &Path, source: std::io::Error) -> CommitLogError {

@@ -105,6 +105,40 @@ fn a_hole_that_was_durable_is_refused_with_both_places() {
 }
 
 #[test]
+fn whatever_is_damaged_only_true_frames_are_read() {
+    let seed = std::env::var("METAQ_TEST_SEED").map_or_else(|_| fastrand::u64(..), |seed| seed.parse().unwrap());
+    println!("METAQ_TEST_SEED={seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for _ in 0..300 {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let split = rng.u64(1..20);
+        let mut files = [file(1, 1, split), file(2, split + 1, 20)];
+        for _ in 0..rng.u8(1..4) {
+            let bytes = &mut rng.choice(&mut files).unwrap().bytes;
+            let (start, len) = (rng.usize(..bytes.len()), rng.usize(1..600));
+            match rng.u8(0..4) {
+                0 => bytes.truncate(start),
+                1 => bytes.iter_mut().skip(start).take(len).for_each(|byte| *byte = 0),
+                2 => bytes.iter_mut().skip(start).take(len).for_each(|byte| *byte = rng.u8(..)),
+                _ => bytes[start] ^= 1 << rng.u8(0..8),
+            }
+            if bytes.is_empty() {
+                bytes.push(0);
+            }
+        }
+        files.iter().for_each(|file| drop(file.write(dir.path())));
+        let Ok((seen, end)) = read(dir.path()) else { continue };
+        // Without a first file the second one is the log.
+        let first = seen.first().copied().unwrap_or(1);
+        assert!(first == 1 || first == split + 1);
+        assert_eq!(seen, (first..first + seen.len() as u64).collect::<Vec<_>>());
+        if let (Some(last), Some(end)) = (seen.last(), end) {
+            assert_eq!(end.sequence, last + 1);
+        }
+    }
+}
+
+#[test]
 fn a_missing_or_damaged_file_in_the_middle_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     file(1, 1, 10).write(dir.path());

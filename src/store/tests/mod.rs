@@ -13,6 +13,7 @@ pub(super) mod log_kit;
 mod log_reading;
 mod random;
 mod reading;
+mod replay_random;
 mod replaying;
 mod stopping;
 mod waiting;

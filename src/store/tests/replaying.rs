@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::set_aside::{self, Kind};
-use super::super::{CommitLogError, OsFileSystem, RecoveryOutcome, Store, StoreError};
+use super::super::{CommitLogError, OsFileSystem, RecoveryOutcome, Resolution, Store, StoreError, resolve_quarantine};
+use super::faulty::FaultyFs;
 use super::kit::*;
 use super::log_kit::*;
 use super::stopping::StoppingFs;
@@ -226,6 +227,23 @@ fn records_of_another_broker_are_never_overwritten_and_ours_are_set_aside() {
     put(&store, &store.get("t", P0).unwrap(), b"x").unwrap();
 }
 
+#[test]
+fn the_rest_of_a_log_never_goes_into_the_middle_of_what_another_broker_wrote() {
+    let theirs = [five(1, 3), record(900, &[b'x'; 200])].concat();
+    let data = Data::new();
+    let mut log = LogFileKit::new(1, 1);
+    log.records("t", 0, 0, 0, &five(1, 4)).records("t", 0, 0, 100, &five(5, 2));
+    data.file(SEGMENT_0, &theirs).log(&log);
+    drop(data.open());
+    assert_eq!(quarantined(&data), five(4, 3));
+    // As after a crash that came between the removals of two log files.
+    let mut rest = LogFileKit::new(2, 2);
+    rest.records("t", 0, 0, 100, &five(5, 2));
+    data.log(&rest);
+    drop(data.open());
+    assert_eq!((data.content(SEGMENT_0), quarantined(&data)), (theirs, five(4, 3)));
+}
+
 fn quarantined(data: &Data) -> Vec<u8> {
     let mut all = Vec::new();
     set_aside::read(&OsFileSystem, &data.transactions().join(QUARANTINE), &mut |frame| {
@@ -312,6 +330,24 @@ fn a_partition_whose_segment_fails_waits_for_the_next_start_and_the_others_go_on
 }
 
 #[test]
+fn a_device_that_fails_during_a_write_costs_its_partition_only() {
+    let data = Data::new();
+    let mut log = log();
+    log.records("a", 0, 0, 0, &five(1, 2));
+    data.log(&log);
+    let faulty = FaultyFs::default();
+    faulty.faults.fail_write.store(true, Ordering::SeqCst);
+    let store = Store::open(options(data.dir.path()), Arc::new(faulty)).unwrap();
+    // The first one in the order of names.
+    assert!(store.get("a", P0).unwrap().poison().unwrap().contains("could not write to the segment"));
+    assert_eq!(all_ids(&store), (1..=10).collect::<Vec<_>>());
+    assert_eq!(data.state(), ["pending.a-0"]);
+    drop(store);
+    assert_eq!(bodies(&data.open().get("a", P0).unwrap()), ["00001", "00002"]);
+    assert_eq!(data.state(), [""; 0]);
+}
+
+#[test]
 fn a_full_disk_refuses_the_start_and_loses_nothing() {
     for full in [SEGMENT_0, SEGMENT_100, "t-0"] {
         let data = Data::new();
@@ -322,6 +358,51 @@ fn a_full_disk_refuses_the_start_and_loses_nothing() {
         assert!(text.starts_with("no space left for ") && text.contains("the log is kept"), "{text}");
         assert_eq!(all_ids(&data.open()), (1..=10).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_log_that_cannot_be_synced_refuses_the_start_and_the_next_one_uses_what_the_disk_holds() {
+    let data = Data::new();
+    data.log(&log());
+    let stopping = StoppingFs::default();
+    *stopping.stops.no_sync.lock().unwrap() = Some("commitlog.1".to_owned());
+    let error = data.open_with(&stopping).unwrap_err();
+    assert!(matches!(error, StoreError::CommitLog(CommitLogError::Sync { .. })), "{error}");
+    assert_eq!(data.state(), ["commitlog.1"]);
+    assert_eq!(all_ids(&data.open()), (1..=10).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_in_quarantine_is_appended_over_as_many_segments_as_it_takes() {
+    let data = Data::new();
+    data.file(SEGMENT_0, &[five(1, 3), five(91, 1)].concat()).log(&log());
+    let mut options = options(data.dir.path());
+    options.max_segment_size = 100;
+    let resolve = |resolution| resolve_quarantine(options.clone(), Arc::new(OsFileSystem), &topic("t"), P0, resolution);
+    let resolved = resolve(Resolution::Append).unwrap();
+    assert_eq!((resolved.records, resolved.bytes), (7, 175));
+    assert_eq!((resolved.old_offset, resolved.new_offset), (Some(Offset::new(75)), Some(Offset::new(100))));
+    assert!(matches!(resolve(Resolution::Append), Err(StoreError::NothingInQuarantine(_))));
+    let store = open(&options).unwrap();
+    assert_eq!(all_ids(&store), [1, 2, 3, 91, 4, 5, 6, 7, 8, 9, 10]);
+    let segments: Vec<_> = store.get("t", P0).unwrap().segments().iter().map(|s| s.start().get()).collect();
+    // The frames have 25, 50, 50 and 50 bytes.
+    assert_eq!(segments, [0, 100, 225]);
+    assert!(store.health().is_healthy());
+}
+
+#[test]
+fn nothing_is_appended_while_messages_are_pending() {
+    let data = Data::new();
+    data.file(SEGMENT_0, &[five(1, 3), five(91, 1)].concat()).log(&log());
+    drop(data.open());
+    data.log(&log());
+    let stopping = StoppingFs::default();
+    *stopping.stops.no_sync.lock().unwrap() = Some(SEGMENT_0.to_owned());
+    let fs = Arc::new(stopping);
+    let refused = resolve_quarantine(options(data.dir.path()), fs, &topic("t"), P0, Resolution::Append).unwrap_err();
+    assert!(matches!(refused, StoreError::StillPending(_)), "{refused}");
+    assert_eq!(data.state(), [PENDING, QUARANTINE]);
 }
 
 #[test]
