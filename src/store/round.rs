@@ -184,7 +184,7 @@ impl Round {
         first: u32,
         partition: &Arc<PartitionLog>,
     ) -> Result<(u64, u32), AppendError> {
-        let segment = partition.segment_for_next()?;
+        let segment = self.segment_for_next(partition)?;
         let limit = partition.room_in_segment(segment).min(FRAME_RECORDS_BYTES);
         let start = partition.written.load(Ordering::Acquire);
         let (mut bytes, mut end_of_frame) = (0, first);
@@ -228,12 +228,12 @@ impl Round {
     }
 
     fn append_large(
-        &self,
+        &mut self,
         group: &mut AppendGroup,
         put: u32,
         partition: &Arc<PartitionLog>,
     ) -> Result<(u64, u32), AppendError> {
-        let segment = partition.segment_for_next()?;
+        let segment = self.segment_for_next(partition)?;
         let start = partition.written.load(Ordering::Acquire);
         let Some(&message) = group.puts.get(put as usize) else { return Ok((0, NONE)) };
         if start.checked_add(message.len.into()).is_none_or(|end| i64::try_from(end).is_err()) {
@@ -248,10 +248,19 @@ impl Round {
         Ok((1, message.next))
     }
 
+    /// The segment that the next record goes to. A new one begins only when everything before it is durable: whatever a
+    /// crash leaves, the earlier one can be filled up to it.
+    fn segment_for_next(&mut self, partition: &PartitionLog) -> Result<u64, AppendError> {
+        if partition.is_about_to_roll() {
+            self.log.make_durable()?;
+        }
+        partition.segment_for_next()
+    }
+
     /// A full segment gets its successor at once (02 §8).
-    fn roll_if_full(&self, partition: &PartitionLog, segment: u64) {
+    fn roll_if_full(&mut self, partition: &PartitionLog, segment: u64) {
         if partition.room_in_segment(segment) == 0
-            && let Err(error) = partition.segment_for_next()
+            && let Err(error) = self.segment_for_next(partition)
             && partition.poison().is_none()
         {
             // These records are stored; the next append tries again and answers with what still stands in the way.

@@ -42,6 +42,12 @@ impl PartitionLog {
             && !self.volume.is_full()
     }
 
+    /// Whether its last segment is full.
+    pub(super) fn is_about_to_roll(&self) -> bool {
+        let last = self.last_segment.load(Ordering::Relaxed);
+        last != NO_SEGMENT && self.room_in_segment(last) == 0
+    }
+
     /// The start of the segment that the next record goes to: makes the first one, or the successor of a full one.
     pub(super) fn segment_for_next(&self) -> Result<u64, AppendError> {
         let written = self.written.load(Ordering::Acquire);
@@ -50,7 +56,7 @@ impl PartitionLog {
                 self.make_directory()?;
                 self.begin_segment(written)
             }
-            Some(last) if written - last >= self.shared.max_segment_size => self.roll(),
+            Some(_) if self.is_about_to_roll() => self.roll(),
             Some(last) => Ok(last),
         }
     }

@@ -126,8 +126,7 @@ impl LogWriter {
         self.make_room(records_overhead(partition.topic()))?;
         let begun = begin_forget(&mut self.buffer, partition.topic(), partition.index());
         self.finish(begun);
-        self.write()?;
-        self.sync_all()
+        self.make_durable()
     }
 
     fn finish(&mut self, begun: Begun) {
@@ -189,6 +188,15 @@ impl LogWriter {
         }
     }
 
+    /// Writes and syncs everything framed so far.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub(in crate::store) fn make_durable(&mut self) -> Result<(), AppendError> {
+        self.write()?;
+        self.sync_all()
+    }
+
     fn sync_all(&mut self) -> Result<(), AppendError> {
         if let Some(covered) = self.unsynced() {
             self.syncs.sync(&covered, Lane::Writer);
@@ -202,8 +210,7 @@ impl LogWriter {
 
     /// Ends the current file, durably, and begins the next one.
     fn next_file(&mut self) -> Result<(), AppendError> {
-        self.write()?;
-        self.sync_all()?;
+        self.make_durable()?;
         let file = self.wait_for_file()?;
         if let Some(Current { file, number, pins, .. }) = self.current.take() {
             self.pool.seal(Sealed { file, number, pins: pins.into() });
