@@ -13,7 +13,6 @@ use super::commit_log::files::LogFiles;
 use super::commit_log::format::Body;
 use super::commit_log::pool::{Pool, Sealed, is_want_of_space};
 use super::commit_log::walk::walk;
-use super::commit_log::writer::LogWriter;
 use super::error::AppendError;
 use super::fs::read_exact_at;
 use super::partition::PartitionLog;
@@ -65,12 +64,18 @@ impl Checkpointer {
                 thread::sleep(RETRY_PERIOD);
             }
         }
+        // Puts that still wait for a file when the store is closed do the work themselves.
+        self.has_thread.store(false, Ordering::Release);
     }
 
     /// For a log that has no file left: does the work itself where no thread does it.
-    pub(in crate::store) fn help_out(&self, _waiting: &LogWriter) -> Result<(), AppendError> {
-        if !self.has_thread.load(Ordering::Acquire) {
-            self.step();
+    ///
+    /// # Errors
+    /// When the store is closing and nothing can be done.
+    pub(in crate::store) fn help_out(&self) -> Result<(), AppendError> {
+        let alone = !self.has_thread.load(Ordering::Acquire);
+        if alone && self.step() == Step::Blocked && self.pool.is_closed() {
+            return Err(AppendError::Closed);
         }
         Ok(())
     }

@@ -18,8 +18,11 @@ pub(super) const COMMITTERS: usize = 2;
 /// The lane of syncs that nobody waits for.
 pub(super) const FLUSH_LANE: usize = COMMITTERS;
 
+/// The lane of [`Committer::commit_now`].
+const INLINE_LANE: usize = COMMITTERS + 1;
+
 /// Lanes of syncs.
-pub(super) const LANES: usize = COMMITTERS + 1;
+pub(super) const LANES: usize = COMMITTERS + 2;
 
 /// Hands messages over to the committer; clones lead to the same one.
 #[derive(Debug, Clone)]
@@ -33,6 +36,8 @@ struct Inner {
     round: Arc<Mutex<Round>>,
     syncs: Arc<Syncs>,
     order: Order,
+    /// Held by the one who commits on a thread of its own: there is one lane for all of them.
+    inline: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +73,7 @@ impl Order {
 impl Committer {
     pub(super) fn new(round: Arc<Mutex<Round>>, syncs: Arc<Syncs>) -> Self {
         let order = Order::default();
-        Self(Arc::new(Inner { state: Mutex::default(), arrived: Condvar::new(), round, syncs, order }))
+        Self(Arc::new(Inner { state: Mutex::default(), arrived: Condvar::new(), round, syncs, order, inline: Mutex::default() }))
     }
 
     /// Hands groups over and returns at once; the vector is empty then.
@@ -101,6 +106,7 @@ impl Committer {
         if state.closed || state.idle < COMMITTERS || state.woken || !state.waiting.is_empty() {
             return Err(group);
         }
+        let Ok(_alone) = self.0.inline.try_lock() else { return Err(group) };
         let round = match self.0.round.try_lock() {
             Ok(round) => round,
             Err(TryLockError::Poisoned(round)) => round.into_inner(),
@@ -114,7 +120,7 @@ impl Committer {
         let mut round = round;
         let Written { sync, number, .. } = round.write(&mut groups);
         drop(round);
-        self.finish(&mut groups, sync, number, Lane::Committer(0));
+        self.finish(&mut groups, sync, number, Lane::Committer(INLINE_LANE));
         self.0.order.answered(number);
         groups.pop().ok_or_else(AppendGroup::default)
     }

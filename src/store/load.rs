@@ -9,6 +9,7 @@ use std::thread;
 
 use tracing::{debug, warn};
 
+use super::commit_log::table::Checkpoint;
 use super::error::{InvalidDirectoryName, StoreError};
 use super::format::{FileName, parse_directory_name, parse_file_name};
 use super::fs::{Access, DataFile, FileSystem, Kind, Stamp, read_exact_at, write_all_at};
@@ -146,7 +147,7 @@ fn inspect(fs: &dyn FileSystem, found: &Found, hints: &LoadHints) -> Result<Insp
                 inspected.scan = Scan { end: file.len, records: messages, largest_id: None };
                 inspected.settled = true;
             }
-            ScanPlan::From(position) => match scan(segment.file(), file.len, position) {
+            ScanPlan::From { position, vouched } => match scan(segment.file(), file.len, position, vouched) {
                 Ok(scan) => inspected.scan = scan,
                 // Nothing of it is shown.
                 Err(_) if failed => {}
@@ -224,7 +225,15 @@ impl Inspected {
         let end = start + scan.end;
         let durable = if failure.is_some() { start } else { end };
         let segments = SegmentList::new(segments);
-        let opened = Opened { topic, index, dir, segments, end, durable, messages: scan.records, checkpoint: None };
+        let stamp = last.filter(|_| failure.is_none()).and_then(|last| last.file().stamp().ok());
+        // All of it is durable: the next start need not read it unless something is added.
+        let checkpoint = stamp.filter(|stamp| stamp.len == scan.end).map(|stamp| Checkpoint {
+            topic: topic.clone(),
+            partition: index,
+            segment: start,
+            stamp,
+        });
+        let opened = Opened { topic, index, dir, segments, end, durable, messages: scan.records, checkpoint };
         let partition = PartitionLog::new(Arc::clone(shared), opened, &settings);
         if let Some(reason) = failure.or(quarantined.map(|closed| closed.reason.to_string())) {
             // Logged there and shown in the store's health; what is durable is served.
@@ -274,6 +283,9 @@ fn keep_tail(fs: &dyn FileSystem, segment: &Segment, start: u64, end: u64) -> Re
     }
     let Some(copy) = copy else { return Ok(None) };
     copy.sync_data().map_err(failed)?;
+    if let Some(dir) = path.parent() {
+        fs.sync_dir(dir).map_err(failed)?;
+    }
     Ok(Some(path))
 }
 

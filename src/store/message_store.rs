@@ -394,6 +394,11 @@ fn load(
     for partition in partitions {
         topics.get_or_insert(partition);
     }
+    // The directories of partitions, made by a broker that was killed, may have names that are not durable.
+    for path in data_paths {
+        let failed = |source| StoreError::Io { action: "sync the data path", path: path.clone(), source };
+        shared.fs.sync_dir(path).map_err(failed)?;
+    }
     Ok(largest_id)
 }
 

@@ -64,7 +64,7 @@ pub(super) fn recover(
     let (_, ids) = IdFile::open(Arc::clone(fs), dir).map_err(unreadable)?;
     // The record of a clean stop names the largest id itself.
     if clean_stop || matches!(ids, Reserved::UpTo(_)) {
-        hints.oldest = replayed.oldest;
+        hints.framed = replayed.framed;
         hints.table = replayed.table;
         if let Some(CleanStop { partitions, .. }) = clean.filter(|_| clean_stop) {
             hints.clean = partitions;

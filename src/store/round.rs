@@ -81,7 +81,9 @@ impl Round {
                 let Some(partition) = group.batches.get(batch).map(|batch| Arc::clone(&batch.partition)) else { break };
                 self.append(group, batch, &partition);
                 if partition.is_group_commit() {
-                    needs_sync |= partition.is_dirty();
+                    // Also of a partition whose segment failed meanwhile: the log has what was stored before.
+                    needs_sync |=
+                        partition.visible.load(Ordering::Acquire) < partition.written.load(Ordering::Acquire);
                 } else {
                     flush_due |= partition.is_dirty() && partition.flush_due_in(now) == Duration::ZERO;
                 }

@@ -122,8 +122,10 @@ impl PartitionLog {
         let filed = self.filed.fetch_sub(len, Ordering::AcqRel) - len;
         let segments = self.segment_list();
         let Some(last) = segments.last() else { return };
-        if let Err(error) = last.file().set_len(filed.saturating_sub(last.start_position())) {
-            // They might come to light under the offset of another message.
+        // Durably: they might come to light in the place of the next message.
+        let cut = last.file().set_len(filed.saturating_sub(last.start_position()));
+        let cut = if self.is_poisoned_itself() { cut } else { cut.and_then(|()| last.file().sync_data()) };
+        if let Err(error) = cut {
             self.poison_with(&format!("{} could not be cut back: {error}", last.path().display()));
         }
     }

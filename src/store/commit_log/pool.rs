@@ -60,7 +60,9 @@ pub(in crate::store) struct Pool {
 
 #[derive(Debug)]
 struct State {
-    free: Vec<LogFile>,
+    /// In the order in which they became free: their headers stay until they are used again, so that the numbers on disk
+    /// must never have a gap.
+    free: VecDeque<LogFile>,
     sealed: VecDeque<Sealed>,
     /// Files that exist.
     files: usize,
@@ -76,7 +78,7 @@ impl Pool {
     /// A pool without files.
     pub(in crate::store) fn new(fs: Arc<dyn FileSystem>, dir: &Path, limits: PoolLimits, next_number: u64) -> Self {
         let state = State {
-            free: Vec::new(),
+            free: VecDeque::new(),
             sealed: VecDeque::new(),
             files: 0,
             next_number,
@@ -121,7 +123,7 @@ impl Pool {
 
     /// A file to use next, if there is one.
     pub(in crate::store) fn take(&self) -> Option<LogFile> {
-        let file = lock(&self.state).free.pop();
+        let file = lock(&self.state).free.pop_front();
         // The checkpointer may want to make another one.
         self.changed.notify_all();
         file
@@ -163,7 +165,7 @@ impl Pool {
         if state.sealed.front().is_some_and(|sealed| sealed.number == number)
             && let Some(sealed) = state.sealed.pop_front()
         {
-            state.free.push(sealed.file);
+            state.free.push_back(sealed.file);
             state.full = None;
         }
         self.changed.notify_all();
@@ -208,7 +210,7 @@ impl Pool {
         let mut state = lock(&self.state);
         state.files += 1;
         state.full = None;
-        state.free.push(LogFile { path, file, lanes });
+        state.free.push_back(LogFile { path, file, lanes });
         info!(files = state.files, bytes = self.limits.file_bytes, "made a file for the commit log");
         self.changed.notify_all();
         Ok(())
