@@ -38,7 +38,7 @@ pub(in crate::store) struct Checkpointer {
 
 /// What a step came to.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Done,
     Nothing,
     /// A full disk or missing descriptors stand in the way.
@@ -71,17 +71,17 @@ impl Checkpointer {
     /// For a log that has no file left: does the work itself where no thread does it.
     ///
     /// # Errors
-    /// When the store is closing and nothing can be done.
+    /// When no thread does it and nothing can be done.
     pub(in crate::store) fn help_out(&self) -> Result<(), AppendError> {
         let alone = !self.has_thread.load(Ordering::Acquire);
-        if alone && self.step() == Step::Blocked && self.pool.is_closed() {
+        if alone && self.step() == Step::Blocked {
             return Err(AppendError::Closed);
         }
         Ok(())
     }
 
     /// Checkpoints the oldest full file, or makes a file if one is wanted.
-    fn step(&self) -> Step {
+    pub(super) fn step(&self) -> Step {
         if self.pool.wants_file() {
             return self.make_file();
         }

@@ -41,7 +41,7 @@ pub(super) fn options(dir: &Path) -> StoreOptions {
         max_segment_size: 1 << 30,
         max_transfer_size: 1 << 20,
         free_space_warning_bytes: 0,
-        commit_log_file_bytes: 4 << 20,
+        commit_log_file_bytes: 128 << 10,
         commit_log_files: 4,
         topic_settings: Arc::new(|_| GROUP_COMMIT),
     }
