@@ -73,7 +73,14 @@ impl Order {
 impl Committer {
     pub(super) fn new(round: Arc<Mutex<Round>>, syncs: Arc<Syncs>) -> Self {
         let order = Order::default();
-        Self(Arc::new(Inner { state: Mutex::default(), arrived: Condvar::new(), round, syncs, order, inline: Mutex::default() }))
+        Self(Arc::new(Inner {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            round,
+            syncs,
+            order,
+            inline: Mutex::default(),
+        }))
     }
 
     /// Hands groups over and returns at once; the vector is empty then.

@@ -150,6 +150,9 @@ pub enum StoreError {
     /// Messages that could not be made durable at the close.
     #[error("messages of these poisoned partitions were not made durable and may be lost: {0}")]
     NotDurable(String),
+    /// The commit log failed while the store was open.
+    #[error("the commit log failed ({0}): its files are kept, and the next start finds out what the disk really holds")]
+    LogFailed(Arc<str>),
     /// A thread cannot be started.
     #[error("could not start a thread of the store: {0}")]
     Thread(io::Error),

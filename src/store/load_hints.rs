@@ -21,6 +21,10 @@ pub(super) struct LoadHints {
     pub(super) framed: HashMap<Key, Framed>,
     /// From the log.
     pub(super) table: HashMap<Key, Checkpoint>,
+    /// There was a log in use: what it does not vouch for was never answered as durable.
+    pub(super) has_log: bool,
+    /// Message ids are not known otherwise: everything is read.
+    pub(super) read_all: bool,
 }
 
 /// How much of a last segment must be read.
@@ -34,6 +38,13 @@ pub(super) enum ScanPlan {
 }
 
 impl LoadHints {
+    /// Offset up to which the log vouches for a partition; `None` without a log.
+    pub(super) fn vouched(&self, key: &Key) -> Option<u64> {
+        let framed = self.framed.get(key).map(|framed| framed.end);
+        let table = self.table.get(key).map(|entry| entry.segment.saturating_add(entry.stamp.len));
+        self.has_log.then(|| framed.max(table).unwrap_or(0))
+    }
+
     /// How much of the last of `files` must be read; `stamp` tells the stamp of a file by its number.
     ///
     /// # Errors
@@ -47,6 +58,11 @@ impl LoadHints {
     ) -> io::Result<ScanPlan> {
         let whole = ScanPlan::From { position: 0, vouched: None };
         let Some((last_number, last)) = files.iter().enumerate().last() else { return Ok(whole) };
+        if self.read_all {
+            let known = self.framed.contains_key(key) || self.table.contains_key(key);
+            let vouched = self.vouched(key).filter(|_| known).map(|end| end.saturating_sub(last.start));
+            return Ok(ScanPlan::From { position: 0, vouched });
+        }
         if let Some(framed) = self.framed.get(key) {
             let position = framed.offset.checked_sub(last.start).filter(|_| framed.segment == last.start);
             return Ok(ScanPlan::From {

@@ -302,8 +302,11 @@ impl Store {
         self.topics.remove(partition.topic(), index);
         lock(&self.hints).closed.remove(&(partition.topic().clone(), index));
         let pending = set_aside::path(dir, Kind::Pending, partition.topic(), index);
-        set_aside::remove(fs, dir, Kind::Pending, partition.topic(), index)
-            .map_err(|source| StoreError::Io { action: "remove", path: pending, source })?;
+        set_aside::remove(fs, dir, Kind::Pending, partition.topic(), index).map_err(|source| StoreError::Io {
+            action: "remove",
+            path: pending,
+            source,
+        })?;
         partition.discard()?;
         info!(partition = %partition.name(), "partition deleted");
         Ok(true)
@@ -388,7 +391,8 @@ impl Store {
     /// appends fail with `Closed MessageStore.`; reads go on. Must not be called from the receiver of a result.
     ///
     /// # Errors
-    /// [`StoreError::NotDurable`] when messages of poisoned partitions may be lost.
+    /// [`StoreError::NotDurable`] when messages of poisoned partitions are not in their segments,
+    /// [`StoreError::LogFailed`] when the commit log had failed. In both cases the log is kept.
     pub fn close(&self) -> Result<(), StoreError> {
         {
             // Whoever is adding a partition finishes first; the lock is not kept, for a receiver may wait for it.
@@ -414,7 +418,11 @@ impl Store {
         }
         *lock(&self.locks) = LockedDirs::default();
         info!(partitions = partitions.len(), "message store closed");
-        if lost.is_empty() { Ok(()) } else { Err(StoreError::NotDurable(lost.join(", "))) }
+        match self.shared.log_poison.get() {
+            _ if !lost.is_empty() => Err(StoreError::NotDurable(lost.join(", "))),
+            Some(reason) => Err(StoreError::LogFailed(Arc::clone(reason))),
+            None => Ok(()),
+        }
     }
 
     /// Spares the next start reading segments.

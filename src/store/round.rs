@@ -82,8 +82,7 @@ impl Round {
                 self.append(group, batch, &partition);
                 if partition.is_group_commit() {
                     // Also of a partition whose segment failed meanwhile: the log has what was stored before.
-                    needs_sync |=
-                        partition.visible.load(Ordering::Acquire) < partition.written.load(Ordering::Acquire);
+                    needs_sync |= partition.visible.load(Ordering::Acquire) < partition.written.load(Ordering::Acquire);
                 } else {
                     flush_due |= partition.is_dirty() && partition.flush_due_in(now) == Duration::ZERO;
                 }

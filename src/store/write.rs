@@ -24,7 +24,10 @@ impl PartitionLog {
             return Err(self.poison_error());
         }
         if self.volume.is_full() {
-            // There may be space again.
+            // There may be space again. One that failed at a roll or a get is not known to the others yet.
+            if self.tail_failed() {
+                let _still_full = self.file_tail();
+            }
             self.shared.tails.retry_failed();
             if self.volume.is_full() {
                 return Err(AppendError::NoSpace(self.dir().to_path_buf()));

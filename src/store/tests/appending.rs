@@ -163,7 +163,8 @@ fn the_entry_of_a_segment_is_durable_before_the_next_one_exists_and_a_close_make
     let partition = bench.partition("t", 0, &GROUP_COMMIT);
     let events = || {
         let mut events = bench.faults.take_events();
-        events.retain(|event| !event.contains("commitlog.") && !event.contains("transactions") && !event.contains("ids"));
+        events
+            .retain(|event| !event.contains("commitlog.") && !event.contains("transactions") && !event.contains("ids"));
         events
     };
     events();

@@ -14,6 +14,7 @@ fn periodic(threshold: i32, interval_ms: i32) -> TopicSettings {
 fn messages_of_a_periodic_partition_are_answered_after_the_write_and_seen_after_the_sync() {
     let bench = Bench::new(|_| {});
     let partition = bench.partition("t", 0, &PERIODIC);
+    put(&bench.store, &bench.partition("first", 0, &GROUP_COMMIT), b"begins the log").unwrap();
     bench.faults.hold_log_syncs(true);
     let offsets: Vec<_> = (0..3).map(|_| put(&bench.store, &partition, b"hello").unwrap().offset.get()).collect();
     assert_eq!(offsets, [0, 25, 50]);

@@ -73,6 +73,11 @@ impl Bench {
         self.store.get_or_create(&topic(name), PartitionIndex::new(index), settings).unwrap()
     }
 
+    /// Waits until the commit log has a file in reserve: then only puts use it.
+    pub(super) fn wait_for_reserve(&self) {
+        wait_for_reserve(&self.store);
+    }
+
     pub(super) fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -159,6 +164,10 @@ pub(super) fn wait_until(what: &str, condition: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+pub(super) fn wait_for_reserve(store: &Store) {
+    wait_until("the log has a file in reserve", || !store.pool.is_out_of_files());
 }
 
 /// Names and sizes of the files in a partition's directory, in order.
