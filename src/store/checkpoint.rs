@@ -13,7 +13,6 @@ use super::commit_log::files::LogFiles;
 use super::commit_log::format::Body;
 use super::commit_log::pool::{Pool, Sealed, is_want_of_space};
 use super::commit_log::walk::walk;
-use super::commit_log::writer::LogWriter;
 use super::error::AppendError;
 use super::fs::read_exact_at;
 use super::partition::PartitionLog;
@@ -39,7 +38,7 @@ pub(in crate::store) struct Checkpointer {
 
 /// What a step came to.
 #[derive(Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     Done,
     Nothing,
     /// A full disk or missing descriptors stand in the way.
@@ -65,18 +64,24 @@ impl Checkpointer {
                 thread::sleep(RETRY_PERIOD);
             }
         }
+        // Puts that still wait for a file when the store is closed do the work themselves.
+        self.has_thread.store(false, Ordering::Release);
     }
 
     /// For a log that has no file left: does the work itself where no thread does it.
-    pub(in crate::store) fn help_out(&self, _waiting: &LogWriter) -> Result<(), AppendError> {
-        if !self.has_thread.load(Ordering::Acquire) {
-            self.step();
+    ///
+    /// # Errors
+    /// When no thread does it and nothing can be done.
+    pub(in crate::store) fn help_out(&self) -> Result<(), AppendError> {
+        let alone = !self.has_thread.load(Ordering::Acquire);
+        if alone && self.step() == Step::Blocked {
+            return Err(AppendError::Closed);
         }
         Ok(())
     }
 
     /// Checkpoints the oldest full file, or makes a file if one is wanted.
-    fn step(&self) -> Step {
+    pub(super) fn step(&self) -> Step {
         if self.pool.wants_file() {
             return self.make_file();
         }

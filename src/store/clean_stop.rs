@@ -11,6 +11,7 @@ use std::io::{self, IoSlice};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::{Buf, BufMut};
 use tracing::warn;
@@ -65,7 +66,9 @@ impl CleanPartition {
             expected = base.checked_add(stamp.len);
             segments.push((base, stamp));
         }
-        let complete = expected.unwrap_or(end) == end && position(partition.written_offset()) == end;
+        let checkpointed = partition.checkpointed.load(Ordering::Acquire);
+        let is_sound = partition.poison().is_none() && checkpointed == end;
+        let complete = is_sound && expected.unwrap_or(end) == end && position(partition.written_offset()) == end;
         let (dir, messages) = (partition.dir().to_path_buf(), partition.message_count());
         Ok(complete.then_some(Self { dir, end, messages, segments }))
     }

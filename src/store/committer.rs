@@ -21,8 +21,11 @@ pub(super) const COMMITTERS: usize = 2;
 /// The lane of syncs that nobody waits for.
 pub(super) const FLUSH_LANE: usize = COMMITTERS;
 
+/// The lane of [`Committer::commit_now`].
+const INLINE_LANE: usize = COMMITTERS + 1;
+
 /// Lanes of syncs.
-pub(super) const LANES: usize = COMMITTERS + 1;
+pub(super) const LANES: usize = COMMITTERS + 2;
 
 /// Hands messages over to the committers; clones lead to the same ones.
 #[derive(Debug, Clone)]
@@ -38,6 +41,8 @@ struct Inner {
     /// There are such groups: everything else goes behind them. Changed with both locks held.
     is_slow: AtomicBool,
     order: Order,
+    /// Held by the one who commits on a thread of its own: there is one lane for all of them.
+    inline: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +80,7 @@ impl Committer {
             slow_arrived: Condvar::new(),
             is_slow: AtomicBool::new(false),
             order: Order::default(),
+            inline: Mutex::default(),
         }))
     }
 
@@ -139,6 +145,7 @@ impl Committer {
     /// write and, in group commit, one sync: two hand-overs less. The groups do not go to their sinks; `false` if they
     /// are untouched and to be [submitted](Self::submit).
     pub fn commit_now(&self, groups: &mut Vec<AppendGroup>) -> bool {
+        let Ok(_alone) = self.0.inline.try_lock() else { return false };
         let Some(mut staging) = self.0.stage.try_lock() else { return false };
         let is_ready = |group: &AppendGroup| staging.round.is_ready_for(group);
         if staging.closed || self.is_slow() || !staging.is_quiet() || !groups.iter().all(is_ready) {
@@ -149,7 +156,7 @@ impl Committer {
         }
         let written = staging.round.write(groups);
         drop(staging);
-        self.finish(groups, written, Lane::Committer(0), false);
+        self.finish(groups, written, Lane::Committer(INLINE_LANE), false);
         true
     }
 

@@ -133,9 +133,26 @@ pub enum StoreError {
         /// The number asked for.
         index: PartitionIndex,
     },
+    /// A partition's data cannot be removed.
+    #[error("could not remove data of partition {partition}: {source}")]
+    NotRemoved {
+        /// `<topic>-<partition>`.
+        partition: Arc<str>,
+        /// What stands in the way.
+        source: AppendError,
+    },
+    /// Messages in quarantine must be decided about before their partition is deleted.
+    #[error(
+        "{} holds messages of the partition: stop the broker and decide with `metaq log resolve` before it is deleted",
+        .0.display()
+    )]
+    Quarantined(PathBuf),
     /// Messages that could not be made durable at the close.
     #[error("messages of these poisoned partitions were not made durable and may be lost: {0}")]
     NotDurable(String),
+    /// The commit log failed while the store was open.
+    #[error("the commit log failed ({0}): its files are kept, and the next start finds out what the disk really holds")]
+    LogFailed(Arc<str>),
     /// A thread cannot be started.
     #[error("could not start a thread of the store: {0}")]
     Thread(io::Error),

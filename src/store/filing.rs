@@ -94,6 +94,9 @@ impl PartitionLog {
     /// When the disk is full, or the partition is or becomes poisoned.
     pub(super) fn make_checkpoint(&self) -> Result<(), AppendError> {
         let mut entries = lock(&self.sync);
+        if entries.discarded {
+            return Ok(());
+        }
         if self.is_poisoned_itself() {
             return Err(self.poison_error());
         }

@@ -53,6 +53,8 @@ impl IdFile {
                 let file = opened.fs.open(&path, Access::ReadWrite)?;
                 match [0, 1].into_iter().filter_map(|slot| read_slot(&*file, slot)).max() {
                     Some((sequence, reserved)) => {
+                        // A broker that was killed may have given it its name and no more.
+                        opened.fs.sync_dir(dir)?;
                         opened.file = Some(file);
                         opened.sequence = sequence;
                         Reserved::UpTo(reserved)

@@ -9,6 +9,7 @@ use std::thread;
 
 use tracing::{debug, warn};
 
+use super::commit_log::table::Checkpoint;
 use super::error::{InvalidDirectoryName, StoreError};
 use super::format::{FileName, parse_directory_name, parse_file_name};
 use super::fs::{Access, DataFile, FileSystem, Kind, Stamp, read_exact_at, write_all_at};
@@ -78,6 +79,9 @@ pub(super) struct Inspected {
     closed: Option<Closed>,
     /// Known to be intact and durable without a look at the content.
     settled: bool,
+    /// Segments that a roll had begun when the power went off, with their lengths, before what fills the one before them
+    /// was durable anywhere. Nothing in them was answered as durable.
+    leftovers: Vec<SegmentFile>,
 }
 
 /// Inspects partitions on as many threads as the machine has cores. The first error in their order is reported.
@@ -119,12 +123,17 @@ fn inspect(fs: &dyn FileSystem, found: &Found, hints: &LoadHints) -> Result<Insp
         [first, second] => first.end() != second.start || first.start == second.start,
         _ => false,
     };
+    let mut leftovers = Vec::new();
     if let Some(first) = files.windows(2).position(broken) {
-        if !failed && let Some([first, second]) = files.get(first..first + 2) {
+        let end = files.get(first).map_or(0, SegmentFile::end);
+        let is_gap = files.get(first + 1).is_some_and(|next| next.start > end);
+        if is_gap && hints.vouched(&key).is_some_and(|vouched| vouched <= end) {
+            leftovers = files.split_off(first + 1);
+        } else if !failed && let Some([first, second]) = files.get(first..first + 2) {
             let (first, second) = (first.path.clone(), second.path.clone());
             return Err(StoreError::Discontinuous { first, second });
         }
-        // What is missing is pending.
+        // If it failed, what is missing is pending.
         files.truncate(first + 1);
     }
     let mut segments = Vec::with_capacity(files.len());
@@ -135,8 +144,15 @@ fn inspect(fs: &dyn FileSystem, found: &Found, hints: &LoadHints) -> Result<Insp
         let file = fs.open(path, access).map_err(unreadable)?;
         segments.push(Arc::new(Segment::new(*start, path.clone(), file)));
     }
-    let mut inspected =
-        Inspected { found: found.clone(), segments, last_len: 0, scan: Scan::default(), closed, settled: false };
+    let mut inspected = Inspected {
+        found: found.clone(),
+        segments,
+        last_len: 0,
+        scan: Scan::default(),
+        closed,
+        settled: false,
+        leftovers,
+    };
     if let (Some(file), Some(segment)) = (files.last(), inspected.segments.last()) {
         inspected.last_len = file.len;
         let unreadable = |source| StoreError::Unreadable { path: file.path.clone(), source };
@@ -146,7 +162,7 @@ fn inspect(fs: &dyn FileSystem, found: &Found, hints: &LoadHints) -> Result<Insp
                 inspected.scan = Scan { end: file.len, records: messages, largest_id: None };
                 inspected.settled = true;
             }
-            ScanPlan::From(position) => match scan(segment.file(), file.len, position) {
+            ScanPlan::From { position, vouched } => match scan(segment.file(), file.len, position, vouched) {
                 Ok(scan) => inspected.scan = scan,
                 // Nothing of it is shown.
                 Err(_) if failed => {}
@@ -202,7 +218,7 @@ impl Inspected {
     /// When the tail cannot be cut. If the rest cannot be synced, the partition is poisoned instead: a page of it may
     /// exist in memory only.
     pub(super) fn open(self, shared: &Arc<Shared>, settings: &TopicSettingsOf) -> Result<PartitionLog, StoreError> {
-        let Self { found: Found { topic, index, dir }, segments, last_len, scan, closed, settled } = self;
+        let Self { found: Found { topic, index, dir }, segments, last_len, scan, closed, settled, leftovers } = self;
         let settings = settings(&topic);
         let last = segments.last().cloned();
         let start = last.as_ref().map_or(0, |last| last.start_position());
@@ -210,6 +226,9 @@ impl Inspected {
             Some(Closed { reason, failed: true }) => (Some(reason.to_string()), None),
             closed => (None, closed),
         };
+        if failed.is_none() {
+            put_away(&*shared.fs, &dir, &leftovers)?;
+        }
         let mut failure = failed;
         if let Some(last) = last.as_ref().filter(|_| failure.is_none() && !settled) {
             if scan.end < last_len {
@@ -224,7 +243,15 @@ impl Inspected {
         let end = start + scan.end;
         let durable = if failure.is_some() { start } else { end };
         let segments = SegmentList::new(segments);
-        let opened = Opened { topic, index, dir, segments, end, durable, messages: scan.records, checkpoint: None };
+        let stamp = last.filter(|_| failure.is_none()).and_then(|last| last.file().stamp().ok());
+        // All of it is durable: the next start need not read it unless something is added.
+        let checkpoint = stamp.filter(|stamp| stamp.len == scan.end).map(|stamp| Checkpoint {
+            topic: topic.clone(),
+            partition: index,
+            segment: start,
+            stamp,
+        });
+        let opened = Opened { topic, index, dir, segments, end, durable, messages: scan.records, checkpoint };
         let partition = PartitionLog::new(Arc::clone(shared), opened, &settings);
         if let Some(reason) = failure.or(quarantined.map(|closed| closed.reason.to_string())) {
             // Logged there and shown in the store's health; what is durable is served.
@@ -232,6 +259,23 @@ impl Inspected {
         }
         Ok(partition)
     }
+}
+
+/// Takes segments out of the way that nothing leads to any more, the newest first: empty ones are removed, others are
+/// kept as `<segment>.cut-0`.
+fn put_away(fs: &dyn FileSystem, dir: &Path, leftovers: &[SegmentFile]) -> Result<(), StoreError> {
+    for SegmentFile { path, len, .. } in leftovers.iter().rev() {
+        let mut kept = path.as_os_str().to_owned();
+        kept.push(".cut-0");
+        let put_away = if *len == 0 { fs.remove_file(path) } else { fs.rename(path, Path::new(&kept)) };
+        put_away.and_then(|()| fs.sync_dir(dir)).map_err(|source| StoreError::Io {
+            action: "put away the unfinished segment",
+            path: path.clone(),
+            source,
+        })?;
+        warn!(path = %path.display(), len, "put away a segment that was begun when the machine lost its power");
+    }
+    Ok(())
 }
 
 /// Bytes that are copied at a time.
@@ -274,6 +318,9 @@ fn keep_tail(fs: &dyn FileSystem, segment: &Segment, start: u64, end: u64) -> Re
     }
     let Some(copy) = copy else { return Ok(None) };
     copy.sync_data().map_err(failed)?;
+    if let Some(dir) = path.parent() {
+        fs.sync_dir(dir).map_err(failed)?;
+    }
     Ok(Some(path))
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tracing::warn;
+
 use super::error::StoreError;
 use super::fs::{DirIdentity, DirLock, FileSystem, Kind};
 
@@ -44,21 +46,32 @@ fn io(action: &'static str, path: &Path, source: std::io::Error) -> StoreError {
     StoreError::Io { action, path: path.to_path_buf(), source }
 }
 
-/// Makes a single directory durably unless it is there; its parent must exist, as the reference demands (02 §1).
+/// Makes a single directory durably unless it is there; its parent must exist, as the reference demands (02 §1). One that
+/// is there may have been made by a broker that was killed before its name was durable.
 pub(super) fn make_dir(fs: &dyn FileSystem, path: &Path) -> Result<(), StoreError> {
     match fs.kind(path) {
-        Ok(Some(Kind::Directory)) => Ok(()),
+        Ok(Some(Kind::Directory)) => {}
         Ok(None) => {
             let failed = |source| StoreError::CreateDataPath { path: path.to_path_buf(), source };
             fs.create_dir(path).map_err(failed)?;
-            // `/x` has the parent `/`, a bare `x` the empty path, which stands for the working directory.
-            match path.parent() {
-                Some(parent) if parent.as_os_str().is_empty() => fs.sync_dir(Path::new(".")),
-                Some(parent) => fs.sync_dir(parent),
-                None => Ok(()),
-            }
-            .map_err(|source| io("sync the directory that holds", path, source))
         }
-        _ => Err(StoreError::NotADirectory(path.to_path_buf())),
+        _ => return Err(StoreError::NotADirectory(path.to_path_buf())),
+    }
+    // `/x` has the parent `/`, a bare `x` the empty path, which stands for the working directory.
+    let synced = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => fs.sync_dir(Path::new(".")),
+        Some(parent) => fs.sync_dir(parent),
+        None => Ok(()),
+    };
+    match synced {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            warn!(
+                path = %path.display(),
+                "the directory that holds it cannot be read, so its name cannot be made durable: if it was made just now, \
+                 a power cut may take it away"
+            );
+            Ok(())
+        }
+        synced => synced.map_err(|source| io("sync the directory that holds", path, source)),
     }
 }

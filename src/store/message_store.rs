@@ -23,7 +23,7 @@ use super::fs::FileSystem;
 use super::guard::lock;
 use super::health::{FailedPartition, Health};
 use super::housekeeping::{FreeSpace, Housekeeping};
-use super::ids::{self, IdGenerator};
+use super::ids::{self, IdGenerator, WallClock};
 use super::journal::journal_warning;
 use super::load::{find_partitions, inspect_all};
 use super::load_hints::LoadHints;
@@ -33,7 +33,8 @@ use super::partition::{Opened, PartitionLog, Shared};
 use super::recover::recover;
 use super::recovery_report::RecoveryReport;
 use super::round::Round;
-use super::segment::SegmentList;
+use super::segment::{Segment, SegmentList};
+use super::set_aside::{self, Kind};
 use super::stage::Stage;
 use super::topics::Topics;
 use crate::id::{MessageId, PartitionIndex, TopicName};
@@ -47,23 +48,22 @@ pub(super) const TRANSACTIONS_DIR: &str = "transactions";
 #[derive(Debug)]
 pub struct Store {
     options: StoreOptions,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     topics: Arc<Topics>,
     closed_partitions: ClosedPartitions,
     committer: Committer,
     flusher: Arc<Flusher>,
     log: LogFlush,
-    pool: Arc<Pool>,
-    checkpointer: Arc<Checkpointer>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) checkpointer: Arc<Checkpointer>,
     ids: Arc<IdGenerator>,
     free_space: Arc<FreeSpace>,
     journal_warning: Option<String>,
     /// The directory of everything that is no partition.
     transactions: PathBuf,
-    /// Number of the next file of the commit log.
     recovery: RecoveryReport,
     /// For data paths that are added later: the partitions that take no messages.
-    hints: LoadHints,
+    hints: Mutex<LoadHints>,
     /// Also held while a partition is added, so that one directory never gets two logs.
     locks: Mutex<LockedDirs>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -77,7 +77,18 @@ impl Store {
     /// The first thing that is wrong. Then nothing is locked, and nothing was changed on disk beyond missing
     /// directories being made; only an error while the commit log is replayed, which goes on at the next start, or while
     /// torn tails are being cut leaves some of that done.
-    pub fn open(mut options: StoreOptions, fs: Arc<dyn FileSystem>) -> Result<Self, StoreError> {
+    pub fn open(options: StoreOptions, fs: Arc<dyn FileSystem>) -> Result<Self, StoreError> {
+        let store = Self::open_without_threads(options, fs, ids::system_clock())?;
+        store.start_threads().map_err(StoreError::Thread)?;
+        Ok(store)
+    }
+
+    /// Does all that [`open`](Self::open) does but for starting the threads.
+    pub(super) fn open_without_threads(
+        mut options: StoreOptions,
+        fs: Arc<dyn FileSystem>,
+        clock: WallClock,
+    ) -> Result<Self, StoreError> {
         let started = Instant::now();
         options.data_path = absolute(&options.data_path)?;
         options.data_log_path = absolute(&options.data_log_path)?;
@@ -106,7 +117,7 @@ impl Store {
         if let Some(warning) = &journal_warning {
             warn!(warning, "transaction journal of another broker found");
         }
-        let ids = ids::open(Arc::clone(&fs), &transactions, options.broker_id, largest_id, ids::system_clock());
+        let ids = ids::open(Arc::clone(&fs), &transactions, options.broker_id, largest_id, clock);
         let ids = Arc::new(ids.map_err(|source| StoreError::Unreadable { path: transactions.join("ids"), source })?);
 
         let free_space = Arc::new(FreeSpace::default());
@@ -141,7 +152,7 @@ impl Store {
             elapsed_ms = started.elapsed().as_millis(),
             "message store loaded"
         );
-        let store = Self {
+        Ok(Self {
             options,
             shared,
             topics,
@@ -156,13 +167,11 @@ impl Store {
             journal_warning,
             transactions,
             recovery: recovered.report,
-            hints: LoadHints { closed: recovered.hints.closed, ..LoadHints::default() },
+            hints: Mutex::new(LoadHints { closed: recovered.hints.closed, ..LoadHints::default() }),
             locks: Mutex::new(locks),
             threads: Mutex::default(),
             closed: AtomicBool::new(false),
-        };
-        store.start_threads().map_err(StoreError::Thread)?;
-        Ok(store)
+        })
     }
 
     fn start_threads(&self) -> std::io::Result<()> {
@@ -223,7 +232,7 @@ impl Store {
         let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
         if locks.lock(&*self.shared.fs, &data_path)? {
             let data_paths = std::slice::from_ref(&data_path);
-            let largest_id = load(&self.shared, &self.options, &self.topics, data_paths, &self.hints)
+            let largest_id = load(&self.shared, &self.options, &self.topics, data_paths, &lock(&self.hints))
                 .inspect_err(|_| locks.release(&data_path))?;
             if let Some(largest_id) = largest_id {
                 self.ids.raise_above(largest_id);
@@ -239,11 +248,73 @@ impl Store {
         let opened =
             Opened { topic: topic.clone(), index, dir, segments, end: 0, durable: 0, messages: 0, checkpoint: None };
         let partition = PartitionLog::new(Arc::clone(&self.shared), opened, settings);
-        if let Some(closed) = self.hints.closed.get(&(topic.clone(), index)) {
+        if let Some(closed) = lock(&self.hints).closed.get(&(topic.clone(), index)) {
             // Answered with and logged from there.
             let _error = partition.poison_with(&closed.reason);
         }
         Ok(self.topics.get_or_insert(partition))
+    }
+
+    /// Removes segments of a partition from the oldest on while `is_due` says so: never the last one, nor what is not
+    /// visible yet (02 §13, 08 §4). Returns how many were removed; that is durable then. Readers that hold a segment
+    /// may go on reading it.
+    ///
+    /// # Errors
+    /// When a file cannot be removed or a directory not be synced. What was removed before stays removed.
+    pub fn remove_oldest_segments(
+        &self,
+        partition: &PartitionLog,
+        mut is_due: impl FnMut(&Segment) -> bool,
+    ) -> Result<usize, StoreError> {
+        partition.remove_oldest(partition.visible.load(Ordering::Acquire), &mut is_due)
+    }
+
+    /// Deletes a partition with all its messages, while puts may be under way: those that come later are refused with
+    /// [`AppendError::Deleted`](super::AppendError::Deleted), and the next [`get_or_create`](Self::get_or_create) makes
+    /// a new partition that begins at offset 0. Returns whether there was such a partition.
+    ///
+    /// After a crash in the middle, what is left is a partition without its oldest messages, to be deleted again.
+    ///
+    /// # Errors
+    /// When messages of the partition are in quarantine, or its files or the commit log fail. Then it may have lost its
+    /// oldest segments already.
+    pub fn delete_partition(&self, topic: &str, index: PartitionIndex) -> Result<bool, StoreError> {
+        // Nobody makes it anew before everything of it is gone.
+        let _locks = lock(&self.locks);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        let Some(partition) = self.get(topic, index) else { return Ok(false) };
+        let (fs, dir) = (&*self.shared.fs, &self.transactions);
+        let quarantine = set_aside::path(dir, Kind::Quarantine, partition.topic(), index);
+        let unreadable = |source| StoreError::Unreadable { path: quarantine.clone(), source };
+        if fs.kind(&quarantine).map_err(unreadable)?.is_some() {
+            return Err(StoreError::Quarantined(quarantine));
+        }
+        {
+            let _staging = self.log.stage.lock();
+            partition.mark_deleted(true);
+        }
+        // Down to one segment first: with its frames void, a short one below another could not be explained.
+        let trimmed = partition.remove_oldest(u64::MAX, &mut |_| true).and_then(|_| {
+            let voided = self.log.stage.lock().round.log().forget(&partition);
+            voided.map_err(|error| partition.not_removed(error))
+        });
+        if let Err(error) = trimmed {
+            partition.mark_deleted(false);
+            return Err(error);
+        }
+        self.topics.remove(partition.topic(), index);
+        lock(&self.hints).closed.remove(&(partition.topic().clone(), index));
+        let pending = set_aside::path(dir, Kind::Pending, partition.topic(), index);
+        set_aside::remove(fs, dir, Kind::Pending, partition.topic(), index).map_err(|source| StoreError::Io {
+            action: "remove",
+            path: pending,
+            source,
+        })?;
+        partition.discard()?;
+        info!(partition = %partition.name(), "partition deleted");
+        Ok(true)
     }
 
     /// All partitions.
@@ -300,6 +371,11 @@ impl Store {
         &self.closed_partitions
     }
 
+    /// Times that puts had to wait because all files of the commit log were full and none was checkpointed.
+    pub fn log_waits(&self) -> u64 {
+        self.pool.waits()
+    }
+
     /// What was done at the start with what the last broker left in its commit log.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.recovery
@@ -350,7 +426,8 @@ impl Store {
     /// appends fail with `Closed MessageStore.`; reads go on. Must not be called from the receiver of a result.
     ///
     /// # Errors
-    /// [`StoreError::NotDurable`] when messages of poisoned partitions may be lost.
+    /// [`StoreError::NotDurable`] when messages of poisoned partitions are not in their segments,
+    /// [`StoreError::LogFailed`] when the commit log had failed. In both cases the log is kept.
     pub fn close(&self) -> Result<(), StoreError> {
         {
             // Whoever is adding a partition finishes first; the lock is not kept, for a receiver may wait for it.
@@ -361,7 +438,8 @@ impl Store {
         }
         self.end_threads();
         self.log.flush();
-        let partitions = self.topics.all();
+        let mut partitions = self.topics.all();
+        partitions.sort_by(|a, b| a.name().cmp(b.name()));
         let lost = |p: &&Arc<PartitionLog>| {
             let not_filed = p.make_checkpoint().is_err();
             not_filed && p.checkpointed.load(Ordering::Acquire) < p.written.load(Ordering::Acquire)
@@ -375,7 +453,11 @@ impl Store {
         }
         *lock(&self.locks) = LockedDirs::default();
         info!(partitions = partitions.len(), "message store closed");
-        if lost.is_empty() { Ok(()) } else { Err(StoreError::NotDurable(lost.join(", "))) }
+        match self.shared.log_poison.get() {
+            _ if !lost.is_empty() => Err(StoreError::NotDurable(lost.join(", "))),
+            Some(reason) => Err(StoreError::LogFailed(Arc::clone(reason))),
+            None => Ok(()),
+        }
     }
 
     /// Spares the next start reading segments.
@@ -428,6 +510,11 @@ fn load(
     let partitions = inspected.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
     for partition in partitions {
         topics.get_or_insert(partition);
+    }
+    // The directories of partitions, made by a broker that was killed, may have names that are not durable.
+    for path in data_paths {
+        let failed = |source| StoreError::Io { action: "sync the data path", path: path.clone(), source };
+        shared.fs.sync_dir(path).map_err(failed)?;
     }
     Ok(largest_id)
 }

@@ -38,6 +38,7 @@ mod read;
 mod recover;
 mod recovery;
 mod recovery_report;
+mod removal;
 mod replay;
 mod resolve;
 mod round;

@@ -112,6 +112,10 @@ pub(super) struct Entries {
     pub(super) directory: bool,
     /// Those of all segments that begin at or before this offset.
     pub(super) segments_up_to: Option<u64>,
+    /// A segment was removed and that may not be durable: nothing else is removed before it is.
+    pub(super) unsettled_removal: bool,
+    /// The partition was deleted, its frames are void: nothing has to become durable any more.
+    pub(super) discarded: bool,
 }
 
 /// The state in which a partition starts.
@@ -136,7 +140,7 @@ impl PartitionLog {
         let volume = shared.volumes.of(&*shared.fs, dir.parent().unwrap_or(&dir));
         // What was found at the start was synced, entries included.
         let found = segments.last().map(|last| last.start_position());
-        let entries = Entries { directory: found.is_some(), segments_up_to: found };
+        let entries = Entries { directory: found.is_some(), segments_up_to: found, ..Entries::default() };
         Self {
             name: format!("{topic}-{index}").into(),
             topic,

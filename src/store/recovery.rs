@@ -25,20 +25,26 @@ pub(super) struct Scan {
 /// Reads records from a position of a file, where one begins, until one is incomplete, damaged, or no record but zeros.
 /// What lies before is taken to be intact.
 ///
-/// What the format cannot tell (02 §4): no checksum covers the header, so an *empty* message that was torn within its
-/// id and then filled up with zeros passes for one with another id.
+/// What the format cannot tell (02 §4): no checksum covers the header, so a message of which only the sector with its id
+/// got to the disk passes for an *empty* one. Hence empty messages at the very end do not count behind the position up
+/// to which the commit log vouches for the file, if it does: whatever was answered as durable lies before that, or is
+/// large. Without a log, as a broker on the JVM leaves it, every message counts.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub(super) fn scan(file: &dyn DataFile, len: u64, start: u64) -> io::Result<Scan> {
+pub(super) fn scan(file: &dyn DataFile, len: u64, start: u64, vouched: Option<u64>) -> io::Result<Scan> {
     let mut reader = Reader::new(file, len);
     let mut scan = Scan { end: start.min(len), ..Scan::default() };
+    let mut trusted = scan;
     while let Some((header, end)) = reader.record(scan.end)? {
         scan.end = end;
         scan.records += 1;
         scan.largest_id = scan.largest_id.max(Some(header.id).filter(|&id| is_followed(id)));
+        if header.length != 0 || vouched.is_none_or(|vouched| end <= vouched) {
+            trusted = scan;
+        }
     }
-    Ok(scan)
+    Ok(trusted)
 }
 
 /// The header of the intact record that begins at a position of a file, `None` if none does.
@@ -125,7 +131,7 @@ mod tests {
     fn scan_bytes(bytes: &[u8]) -> (u64, u64, Option<i64>) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
-        let scan = scan(&*OsFileSystem.open(file.path(), Access::Read).unwrap(), bytes.len() as u64, 0).unwrap();
+        let scan = scan(&*OsFileSystem.open(file.path(), Access::Read).unwrap(), bytes.len() as u64, 0, None).unwrap();
         (scan.end, scan.records, scan.largest_id.map(|id| id.get() >> 40))
     }
 
@@ -148,12 +154,26 @@ mod tests {
         std::fs::write(file.path(), &data).unwrap();
         let file = OsFileSystem.open(file.path(), Access::Read).unwrap();
         for (start, records) in [(0, 3), (25, 2), (45, 1), (71, 0), (72, 0)] {
-            let scan = scan(&*file, 71, start).unwrap();
+            let scan = scan(&*file, 71, start, None).unwrap();
             assert_eq!((scan.end, scan.records), (71, records), "from {start}");
         }
         let id = |position| record_at(&*file, 71, position).unwrap().map(|header| header.id.get() >> 40);
         assert_eq!([0, 25, 45, 46, 60, 71, 100].map(id), [Some(1), Some(2), Some(3), None, None, None, None]);
         assert_eq!(record_at(&*file, 70, 45).unwrap(), None, "cut off");
+    }
+
+    #[test]
+    fn empty_messages_at_the_end_count_only_as_far_as_the_log_vouches() {
+        let data = [record(1, b"hello"), record(2, b""), record(3, b"x"), record(4, b""), record(5, b"")].concat();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &data).unwrap();
+        let file = OsFileSystem.open(file.path(), Access::Read).unwrap();
+        for (vouched, end, records) in
+            [(None, 106, 5), (Some(106), 106, 5), (Some(105), 86, 4), (Some(66), 66, 3), (Some(0), 66, 3)]
+        {
+            let scan = scan(&*file, 106, 0, vouched).unwrap();
+            assert_eq!((scan.end, scan.records), (end, records), "{vouched:?}");
+        }
     }
 
     #[test]

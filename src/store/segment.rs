@@ -55,6 +55,11 @@ impl SegmentList {
         Self::new(self.0.iter().cloned().chain([segment]).collect())
     }
 
+    /// The list without its oldest segment.
+    pub(super) fn without_first(&self) -> Self {
+        Self(self.0.iter().skip(1).cloned().collect())
+    }
+
     pub(super) fn first(&self) -> Option<&Arc<Segment>> {
         self.0.first()
     }

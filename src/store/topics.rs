@@ -9,7 +9,7 @@ use crate::id::{PartitionIndex, TopicName};
 
 type Partitions = BTreeMap<PartitionIndex, Arc<PartitionLog>>;
 
-/// See the module. Partitions are only ever added.
+/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Topics(RwLock<HashMap<TopicName, Partitions>>);
 
@@ -24,6 +24,17 @@ impl Topics {
         let partitions = topics.entry(partition.topic().clone()).or_default();
         let entry = partitions.entry(partition.index());
         Arc::clone(entry.or_insert_with(|| Arc::new(partition)))
+    }
+
+    /// Takes a partition out.
+    pub(super) fn remove(&self, topic: &TopicName, index: PartitionIndex) {
+        let mut topics = write(&self.0);
+        if let Some(partitions) = topics.get_mut(topic) {
+            partitions.remove(&index);
+            if partitions.is_empty() {
+                topics.remove(topic);
+            }
+        }
     }
 
     /// All partitions in no particular order of topics, each topic's in ascending order.

@@ -24,7 +24,10 @@ impl PartitionLog {
             return Err(self.poison_error());
         }
         if self.volume.is_full() {
-            // There may be space again.
+            // There may be space again. One that failed at a roll or a get is not known to the others yet.
+            if self.tail_failed() {
+                let _still_full = self.file_tail();
+            }
             self.shared.tails.retry_failed();
             if self.volume.is_full() {
                 return Err(AppendError::NoSpace(self.dir().to_path_buf()));
@@ -137,8 +140,10 @@ impl PartitionLog {
         let filed = self.filed.fetch_sub(len, Ordering::AcqRel) - len;
         let segments = self.segment_list();
         let Some(last) = segments.last() else { return };
-        if let Err(error) = last.file().set_len(filed.saturating_sub(last.start_position())) {
-            // They might come to light under the offset of another message.
+        // Durably: they might come to light in the place of the next message.
+        let cut = last.file().set_len(filed.saturating_sub(last.start_position()));
+        let cut = if self.is_poisoned_itself() { cut } else { cut.and_then(|()| last.file().sync_data()) };
+        if let Err(error) = cut {
             self.poison_with(&format!("{} could not be cut back: {error}", last.path().display()));
         }
     }

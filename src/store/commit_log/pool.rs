@@ -60,8 +60,8 @@ pub(in crate::store) struct Pool {
 
 #[derive(Debug)]
 struct State {
-    /// Used in the order in which they became free: what is left of the log has no holes then, and a frame that voids others
-    /// outlives them.
+    /// In the order in which they became free: their headers stay until they are used again, so that the numbers on disk
+    /// must never have a gap.
     free: VecDeque<LogFile>,
     sealed: VecDeque<Sealed>,
     /// Files that exist.

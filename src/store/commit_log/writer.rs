@@ -225,7 +225,7 @@ impl LogWriter {
                 return Ok(file);
             }
             // The current file is not sealed yet, so there is something to wait for only if others are.
-            self.checkpointer.help_out(self)?;
+            self.checkpointer.help_out()?;
             self.pool.wait(first)?;
             first = false;
         }

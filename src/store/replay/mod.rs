@@ -37,11 +37,15 @@ pub(super) struct Closed {
     pub(super) failed: bool,
 }
 
-/// Where the oldest frame of a partition belongs.
+/// Where the frames of a partition belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OldestFrame {
+pub(super) struct Framed {
+    /// Of the oldest one.
     pub(super) segment: u64,
+    /// Of the oldest one.
     pub(super) offset: u64,
+    /// Offset behind all of them.
+    pub(super) end: u64,
 }
 
 /// What a replay did, and what it learnt about the partitions.
@@ -49,7 +53,7 @@ pub(super) struct OldestFrame {
 pub(super) struct Replayed {
     pub(super) closed: HashMap<Key, Closed>,
     /// Of the partitions whose frames were applied.
-    pub(super) oldest: HashMap<Key, OldestFrame>,
+    pub(super) framed: HashMap<Key, Framed>,
     pub(super) table: HashMap<Key, Checkpoint>,
     /// Partitions of which nothing is pending any more, though the file is still there.
     pub(super) done_pending: Vec<Key>,
@@ -154,8 +158,8 @@ fn replay_partition(
                 replayed.closed.insert(key, Closed { reason: reason.into(), failed: false });
             } else {
                 replayed.partitions.push(report(RecoveryOutcome::Applied, &applied, None));
-                if let Some(oldest) = oldest(&list) {
-                    replayed.oldest.insert(key, oldest);
+                if let Some(framed) = framed(&list) {
+                    replayed.framed.insert(key, framed);
                 }
             }
         }
@@ -177,9 +181,10 @@ fn replay_partition(
     Ok(())
 }
 
-fn oldest(list: &[FrameRef]) -> Option<OldestFrame> {
+fn framed(list: &[FrameRef]) -> Option<Framed> {
     let oldest = list.iter().min_by_key(|frame| frame.offset)?;
-    Some(OldestFrame { segment: oldest.segment, offset: oldest.offset })
+    let end = list.iter().map(FrameRef::end).max()?;
+    Some(Framed { segment: oldest.segment, offset: oldest.offset, end })
 }
 
 /// The partitions in quarantine, and the lowest offset of what is set aside of each.

@@ -134,7 +134,8 @@ fn ids_ascend_without_their_state_file() {
     assert!(store.ids().next_id() > MessageId::new(3 << 60));
     store.close().unwrap();
     let clean = clean_stop::read(&OsFileSystem, &transactions).unwrap().unwrap();
-    assert_eq!((clean.next_file_number, clean.partitions.len()), (7, 3), "numbers of log files ascend for ever");
+    assert_eq!(clean.partitions.len(), 3);
+    assert!(clean.next_file_number > 7, "numbers of log files ascend for ever");
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn a_record_of_a_stop_counts_for_nothing_beside_a_log() {
     assert!(!store.recovery().clean_stop);
     store.close().unwrap();
     let clean = clean_stop::read(&OsFileSystem, &dir.path().join("data/transactions")).unwrap().unwrap();
-    assert_eq!(clean.next_file_number, 12);
+    assert!(clean.next_file_number > 12);
 }
 
 #[test]
@@ -163,14 +164,22 @@ fn a_partition_that_is_not_wholly_durable_is_not_recorded() {
     let bench = Bench::new(|_| {});
     let (good, bad) = (bench.partition("good", 0, &PERIODIC), bench.partition("bad", 0, &PERIODIC));
     put(&bench.store, &bad, b"x").unwrap();
-    bench.faults.fail_sync.store(true, std::sync::atomic::Ordering::SeqCst);
-    bench.store.flush();
     put(&bench.store, &good, b"x").unwrap();
+    bench.store.flush();
+    bench.faults.fail_sync.store(true, std::sync::atomic::Ordering::SeqCst);
+    bad.make_checkpoint().unwrap_err();
     bench.store.close().unwrap_err();
     assert!(!clean_stop_file(bench.dir.path()).exists(), "no clean stop");
-    assert_eq!((good.max_offset(), bad.max_offset()), (Offset::new(21), Offset::new(0)));
+    assert_eq!((good.max_offset(), bad.max_offset()), (Offset::new(21), Offset::new(21)), "durable in the log");
     let dir = bench.data().join("transactions");
     clean_stop::write(&OsFileSystem, &dir, &[good, bad], MessageId::new(1), 0).unwrap();
     let clean = clean_stop::read(&OsFileSystem, &dir).unwrap().unwrap();
     assert_eq!(clean.partitions.into_keys().collect::<Vec<_>>(), [(topic("good"), P0)]);
+    clean_stop::remove(&OsFileSystem, &dir).unwrap();
+    let Bench { dir, store, .. } = bench;
+    drop(store);
+    let store = open(&options(dir.path())).unwrap();
+    for name in ["good", "bad"] {
+        assert_eq!(bodies(&store.get(name, P0).unwrap()), ["x"], "the log has stayed");
+    }
 }

@@ -40,13 +40,18 @@ fn a_closed_store_refuses_messages_and_partitions_and_frees_its_directories() {
 }
 
 #[test]
-fn a_close_tells_what_could_not_be_made_durable() {
+fn a_close_tells_which_partitions_did_not_get_to_their_segments_and_the_next_start_brings_them_there() {
     let bench = Bench::new(|_| {});
     let partition = bench.partition("t", 0, &PERIODIC);
     put(&bench.store, &partition, b"x").unwrap();
     bench.faults.fail_sync.store(true, std::sync::atomic::Ordering::SeqCst);
     let error = bench.store.close().unwrap_err();
     assert!(matches!(&error, StoreError::NotDurable(partitions) if partitions == "t-0"), "{error}");
+    let Bench { dir, store, .. } = bench;
+    drop(store);
+    let store = open(&options(dir.path())).unwrap();
+    assert_eq!(bodies(&store.get("t", PartitionIndex::new(0)).unwrap()), ["x"]);
+    assert!(store.health().is_healthy());
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A file system that fails on request. Faults meet segment files and the directories of partitions
-//! only, not the state file of ids.
+//! A file system that fails on request. Faults meet segment files, files of the commit log and the directories of
+//! partitions, not the state file of ids.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -16,6 +16,10 @@ use super::super::fs::{Access, DataFile, DirIdentity, DirLock, Entry, FileSystem
 pub(super) struct Faults {
     /// The next sync of a segment fails.
     pub(super) fail_sync: AtomicBool,
+    /// The next sync of a file of the commit log fails.
+    pub(super) fail_log_sync: AtomicBool,
+    /// The next write to a file of the commit log takes some bytes, then the device fails.
+    pub(super) fail_log_write: AtomicBool,
     /// The next sync of a directory fails.
     pub(super) fail_dir_sync: AtomicBool,
     /// No directory can be opened to sync it.
@@ -32,16 +36,25 @@ pub(super) struct Faults {
     pub(super) free_space: AtomicU64,
     /// Syncs of segments, failed ones included.
     pub(super) syncs: AtomicUsize,
+    /// Syncs of the commit log, failed ones included.
+    pub(super) log_syncs: AtomicUsize,
     /// What was made and synced, in order, each with the name of the file or directory.
     events: Mutex<Vec<String>>,
-    /// Syncs of segments wait while this is held down.
-    held: Mutex<bool>,
+    /// Syncs of segments, and of the commit log, wait while this is held down.
+    held: Mutex<(bool, bool)>,
     released: Condvar,
 }
 
 impl Faults {
+    /// Holds up syncs of the commit log.
+    pub(super) fn hold_log_syncs(&self, hold: bool) {
+        self.held.lock().unwrap().1 = hold;
+        self.released.notify_all();
+    }
+
+    /// Holds up syncs of segments.
     pub(super) fn hold_syncs(&self, hold: bool) {
-        *self.held.lock().unwrap() = hold;
+        self.held.lock().unwrap().0 = hold;
         self.released.notify_all();
     }
 
@@ -55,9 +68,18 @@ impl Faults {
         self.events.lock().unwrap().push(format!("{event} {name}"));
     }
 
-    fn wait_for_release(&self) {
-        drop(self.released.wait_while(self.held.lock().unwrap(), |held| *held).unwrap());
+    fn wait_for_release(&self, is_held: impl Fn(&(bool, bool)) -> bool) {
+        let held = self.held.lock().unwrap();
+        // A test that failed meanwhile must come to its end.
+        drop(self.released.wait_timeout_while(held, super::kit::DEADLINE / 2, |held| is_held(held)).unwrap());
     }
+}
+
+/// A directory of this name passes for another file system, which is never full.
+pub(super) const OTHER_VOLUME: &str = "other-volume";
+
+fn is_on_other_volume(path: &Path) -> bool {
+    path.ancestors().any(|dir| dir.ends_with(OTHER_VOLUME))
 }
 
 fn eio() -> io::Error {
@@ -82,6 +104,10 @@ impl FaultyFile {
         self.path.extension().is_some_and(|extension| extension == "meta")
     }
 
+    fn is_log(&self) -> bool {
+        self.path.file_name().is_some_and(|name| name.to_str().unwrap().starts_with("commitlog."))
+    }
+
     fn len(&self) -> u64 {
         self.path.metadata().unwrap().len()
     }
@@ -99,6 +125,10 @@ impl DataFile for FaultyFile {
 
     fn write_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<usize> {
         let faults = &self.faults;
+        if self.is_log() && faults.fail_log_write.swap(false, Ordering::SeqCst) {
+            self.write_at_most(bufs, position, 13)?;
+            return Err(eio());
+        }
         if !self.is_segment() {
             return self.file.write_at(bufs, position);
         }
@@ -106,7 +136,7 @@ impl DataFile for FaultyFile {
             self.write_at_most(bufs, position, 13)?;
             return Err(eio());
         }
-        if let Some(space) = &mut *faults.space.lock().unwrap() {
+        if let Some(space) = faults.space.lock().unwrap().as_mut().filter(|_| !is_on_other_volume(&self.path)) {
             if *space == 0 {
                 return Err(Errno::NOSPC.into());
             }
@@ -121,8 +151,15 @@ impl DataFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if self.is_log() {
+            self.faults.wait_for_release(|held| held.1);
+            self.faults.log_syncs.fetch_add(1, Ordering::SeqCst);
+            if self.faults.fail_log_sync.swap(false, Ordering::SeqCst) {
+                return Err(eio());
+            }
+        }
         if self.is_segment() {
-            self.faults.wait_for_release();
+            self.faults.wait_for_release(|held| held.0);
             self.faults.syncs.fetch_add(1, Ordering::SeqCst);
             self.faults.note("sync", &self.path);
             if self.faults.fail_sync.swap(false, Ordering::SeqCst) {
@@ -137,7 +174,7 @@ impl DataFile for FaultyFile {
             return Err(eio());
         }
         if let Some(space) = &mut *self.faults.space.lock().unwrap() {
-            *space += self.len() - len;
+            *space += self.len().saturating_sub(len);
         }
         self.file.set_len(len)
     }
@@ -167,7 +204,7 @@ impl FileSystem for FaultyFs {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DataFile>> {
-        if *self.faults.space.lock().unwrap() == Some(0) {
+        if *self.faults.space.lock().unwrap() == Some(0) && !is_on_other_volume(path) {
             return Err(Errno::NOSPC.into());
         }
         self.faults.note("create", path);
@@ -218,7 +255,10 @@ impl FileSystem for FaultyFs {
     }
 
     fn identity(&self, dir: &Path) -> io::Result<DirIdentity> {
-        self.os.identity(dir)
+        let identity = self.os.identity(dir)?;
+        // A file system of its own.
+        let device = identity.0 + u64::from(dir.ends_with(OTHER_VOLUME));
+        Ok(DirIdentity(device, identity.1))
     }
 
     fn lock_dir(&self, dir: &Path) -> io::Result<Option<Box<dyn DirLock>>> {

@@ -41,7 +41,7 @@ pub(super) fn options(dir: &Path) -> StoreOptions {
         max_segment_size: 1 << 30,
         max_transfer_size: 1 << 20,
         free_space_warning_bytes: 0,
-        commit_log_file_bytes: 4 << 20,
+        commit_log_file_bytes: 128 << 10,
         commit_log_files: 4,
         topic_settings: Arc::new(|_| GROUP_COMMIT),
     }
@@ -71,6 +71,11 @@ impl Bench {
 
     pub(super) fn partition(&self, name: &str, index: i32, settings: &TopicSettings) -> Arc<PartitionLog> {
         self.store.get_or_create(&topic(name), PartitionIndex::new(index), settings).unwrap()
+    }
+
+    /// Waits until the commit log has a file in reserve: then only puts use it.
+    pub(super) fn wait_for_reserve(&self) {
+        wait_for_reserve(&self.store);
     }
 
     pub(super) fn data(&self) -> PathBuf {
@@ -159,6 +164,10 @@ pub(super) fn wait_until(what: &str, condition: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+pub(super) fn wait_for_reserve(store: &Store) {
+    wait_until("the log has a file in reserve", || !store.pool.is_out_of_files());
 }
 
 /// Names and sizes of the files in a partition's directory, in order.

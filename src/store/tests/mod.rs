@@ -9,6 +9,7 @@ mod faulty;
 mod flushing;
 mod kit;
 mod loading;
+mod log_files;
 pub(super) mod log_kit;
 mod log_reading;
 mod random;

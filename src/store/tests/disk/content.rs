@@ -101,6 +101,27 @@ impl Content {
         if count == 0 {
             return;
         }
+        if !self.is_blank_fill(bufs, position, count) {
+            self.write_sectors(bufs, count, position);
+        }
+        let end = position + count as u64;
+        if end > self.len {
+            self.lengths.push(Length::Written(end));
+            self.len = end;
+        }
+        self.modified_ns = now_ns;
+    }
+
+    /// Whether zeros are written where there is nothing else: files full of zeros cost next to nothing.
+    fn is_blank_fill(&self, bufs: &[IoSlice<'_>], position: u64, count: usize) -> bool {
+        let sectors = place(position).0..=place(position + count as u64).0;
+        self.durable.range(sectors.clone()).next().is_none()
+            && self.dirty.range(sectors.clone()).next().is_none()
+            && self.forgotten.range(sectors).next().is_none()
+            && bufs.iter().all(|buf| buf.chunks(SECTOR_LEN).all(|chunk| *chunk == ZEROS[..chunk.len()]))
+    }
+
+    fn write_sectors(&mut self, bufs: &[IoSlice<'_>], count: usize, position: u64) {
         let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).take(count).collect();
         let mut done = 0;
         while done < count {
@@ -112,12 +133,6 @@ impl Content {
             self.change(index, &old, (new != ZEROS).then(|| Arc::new(new)));
             done += part.len();
         }
-        let end = position + count as u64;
-        if end > self.len {
-            self.lengths.push(Length::Written(end));
-            self.len = end;
-        }
-        self.modified_ns = now_ns;
     }
 
     fn change(&mut self, index: u64, old: &Sector, new: Sector) {
