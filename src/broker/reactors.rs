@@ -67,10 +67,9 @@ async fn run(mut jobs: mpsc::UnboundedReceiver<Job>, processor: Arc<Processor>) 
     connections.wait().await;
 }
 
-/// As many threads as serve well beside the committer and the clients of a machine of so many cores.
+/// As many threads as the machine has processors, up to what one commit log keeps up with.
 pub(super) fn default_threads() -> usize {
-    (thread::available_parallelism().map_or(1, usize::from) / 2).clamp(1, MAX_THREADS)
+    thread::available_parallelism().map_or(1, usize::from).clamp(1, MAX_THREADS)
 }
 
-/// One committer keeps up with about so many.
 const MAX_THREADS: usize = 8;

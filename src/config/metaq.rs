@@ -34,7 +34,7 @@ pub struct MetaqConfig {
     pub connection_idle_timeout_ms: u64,
     /// `freeSpaceWarningBytes`: less free space under a data directory is warned of; 0 warns never.
     pub free_space_warning_bytes: u64,
-    /// `ioThreads`: threads that serve connections, 1 to 64; 0 for half the processors, at most 8.
+    /// `ioThreads`: threads that serve connections, 1 to 64; 0 for as many as processors, at most 8.
     pub io_threads: usize,
     /// `commitLogFileBytes`: size of one file of the commit log, 1 048 576 to 1 073 741 824 bytes.
     pub commit_log_file_bytes: u64,
