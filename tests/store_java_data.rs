@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use bytes::Bytes;
 use metaq::id::{BrokerId, Offset, PartitionIndex};
 use metaq::message::{Records, checksum};
 use metaq::store::{

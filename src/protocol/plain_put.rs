@@ -182,7 +182,7 @@ mod tests {
             for _ in 0..rng.usize(0..3) {
                 let at = rng.usize(0..bytes.len());
                 match rng.u32(0..3) {
-                    0 => bytes[at] = *rng.choice(b"put test\r\n 0123456789-\0\x80").unwrap(),
+                    0 => *bytes.get_mut(at).unwrap() = *rng.choice(b"put test\r\n 0123456789-\0\x80").unwrap(),
                     1 => drop(bytes.remove(at)),
                     _ => bytes.insert(at, *rng.choice(b" 9-\rx").unwrap()),
                 }

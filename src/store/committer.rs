@@ -14,9 +14,9 @@ use super::guard::lock;
 use super::round::{Written, answer, settle};
 use super::stage::{Stage, Staging};
 
-/// Threads that write and sync in turn. On a quick disk one does all the work; where a sync takes long, the second writes
+/// Threads that write and sync in turn. On a quick disk one does all the work; where a sync takes long, the next one writes
 /// what came meanwhile and begins its own.
-pub(super) const COMMITTERS: usize = 2;
+pub(super) const COMMITTERS: usize = 3;
 
 /// The lane of syncs that nobody waits for.
 pub(super) const FLUSH_LANE: usize = COMMITTERS;

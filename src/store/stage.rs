@@ -9,7 +9,8 @@ use super::committer::COMMITTERS;
 use super::guard::lock;
 use super::round::{Round, Written};
 
-/// Two syncs at the same time take longer each, so a second one only pays where a usual one takes at least so long.
+/// Syncs at the same time take longer each, so a further one only pays where a usual one takes at least so long: then they
+/// are spread evenly.
 const SLOW_SYNC: Duration = Duration::from_micros(240);
 
 /// See the module.
@@ -47,7 +48,10 @@ impl Staging {
             0 => false,
             COMMITTERS => true,
             // The one at work takes it when it is done, unless that takes long: then the syncs are spread evenly.
-            _ => usual_sync >= SLOW_SYNC && self.began.is_none_or(|began| began.elapsed() >= usual_sync / 2),
+            _ => {
+                usual_sync >= SLOW_SYNC
+                    && self.began.is_none_or(|began| began.elapsed() >= usual_sync.div_f64(COMMITTERS as f64))
+            }
         }
     }
 }
