@@ -12,6 +12,7 @@ mod loading;
 mod log_files;
 pub(super) mod log_kit;
 mod log_reading;
+mod power_cut;
 mod random;
 mod reading;
 mod replaying;
