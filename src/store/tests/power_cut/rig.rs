@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use fastrand::Rng;
@@ -45,6 +45,7 @@ pub(super) struct Rig {
     clock: Arc<AtomicU64>,
     last_id: MessageId,
     sent: u64,
+    traces: bool,
 }
 
 impl Rig {
@@ -61,7 +62,8 @@ impl Rig {
         let clock = Arc::new(AtomicU64::new(1_700_000_000_000));
         let disk = SimDisk::new(seed);
         let last_id = MessageId::new(i64::MIN);
-        let mut rig = Self { disk, options, store: None, models, clock, last_id, sent: 0 };
+        let traces = std::env::var_os("METAQ_SEED").is_some();
+        let mut rig = Self { disk, options, store: None, models, clock, last_id, sent: 0, traces };
         rig.store = Some(rig.open().unwrap());
         rig
     }
@@ -74,6 +76,13 @@ impl Rig {
 
     fn store(&self) -> &Store {
         self.store.as_ref().unwrap()
+    }
+
+    /// For the run of a single seed: what happens.
+    fn trace(&self, text: impl Fn() -> String) {
+        if self.traces {
+            println!("{:>5} {}", self.disk.operations(), text());
+        }
     }
 
     fn find(&self, key: Key) -> Option<Arc<PartitionLog>> {
@@ -100,12 +109,19 @@ impl Rig {
         match rng.u32(0..100) {
             0..60 => self.put(rng),
             60..72 => {
-                if let Some((_, partition)) = self.find_any(rng) {
+                if let Some((key, partition)) = self.find_any(rng) {
+                    self.trace(|| format!("file {key:?}"));
                     self.store().shared.tails.file(&partition);
                 }
             }
-            72..82 => drop(self.store().checkpointer.step()),
-            82..87 => self.store().flush(),
+            72..82 => {
+                self.trace(|| "checkpoint".into());
+                self.store().checkpointer.step();
+            }
+            82..87 => {
+                self.trace(|| "flush".into());
+                self.store().flush();
+            }
             87..93 => self.remove_oldest(rng),
             93..95 => self.delete(rng),
             95..97 => self.restart(rng),
@@ -164,6 +180,9 @@ impl Rig {
         for (puts, answer) in waiting {
             let results = answer.try_recv().expect("an answer");
             for ((key, body), result) in puts.into_iter().zip(results) {
+                self.trace(|| {
+                    format!("put {} bytes to {key:?}: {:?}", body.len(), result.as_ref().map(|put| put.offset).ok())
+                });
                 let model = self.models.get_mut(&key).unwrap();
                 let Ok(appended) = result else {
                     assert!(self.disk.is_off(), "{:?}", result.unwrap_err());
@@ -191,6 +210,8 @@ impl Rig {
             count += 1;
             count <= most
         });
+        self.trace(|| format!("removed segments of {key:?}: {removed:?}"));
+        let model = self.models.get_mut(&key).unwrap();
         if removed.is_ok() {
             let start = position(partition.min_offset());
             model.starts = [start].into();
@@ -202,6 +223,7 @@ impl Rig {
         let key = PARTITIONS[rng.usize(0..PARTITIONS.len())];
         let old = self.find(key);
         let deleted = self.store().delete_partition(key.0, PartitionIndex::new(key.1));
+        self.trace(|| format!("deleted {key:?}: {deleted:?}"));
         let model = self.models.get_mut(&key).unwrap();
         match deleted {
             Ok(true) => {
@@ -220,6 +242,7 @@ impl Rig {
     fn restart(&mut self, rng: &mut Rng) {
         let store = self.store.take().unwrap();
         let clean = rng.bool();
+        self.trace(|| format!("restart, clean: {clean}"));
         let closed = clean.then(|| store.close());
         for (key, model) in &mut self.models {
             if let Some(partition) = store.get(key.0, PartitionIndex::new(key.1)).filter(|_| !model.deleting) {
@@ -253,28 +276,28 @@ impl Rig {
     pub(super) fn cut_power_and_recover(&mut self, rng: &mut Rng) {
         let store = self.store.take();
         // Seldom only the process dies, at this very operation.
-        self.disk = if rng.u32(0..8) == 0 {
-            self.models.values_mut().for_each(|model| model.durable = model.end());
-            self.disk.kill()
-        } else {
-            self.disk.power_cut(rng)
-        };
+        let mut is_kill = rng.u32(0..8) == 0;
+        self.trace(|| format!("power cut, only a kill: {is_kill}\n{}", self.disk.dump()));
+        self.disk = if is_kill { self.disk.kill() } else { self.disk.power_cut(rng) };
         drop(store);
         while rng.bool() {
             self.disk.power_off_after(rng.u64(0..80));
+            is_kill = false;
             // Whether it is ready before or not.
-            let _recovering = self.open();
+            let recovering = self.open();
+            self.trace(|| format!("power cut during recovery: {:?}", recovering.as_ref().map(drop)));
             self.disk = self.disk.power_cut(rng);
+        }
+        if is_kill {
+            // The system still has everything that was written.
+            self.models.values_mut().for_each(|model| model.durable = model.end());
         }
         self.store = Some(self.open().unwrap_or_else(|error| panic!("{error}\n{}", self.disk.dump())));
         self.check();
     }
 
     fn check(&mut self) {
-        static DUMP: OnceLock<bool> = OnceLock::new();
-        if *DUMP.get_or_init(|| std::env::var("METAQ_DUMP").is_ok()) {
-            println!("{}", self.disk.dump());
-        }
+        self.trace(|| format!("started: {:#?}", self.store().recovery()));
         for key in PARTITIONS {
             let partition = self.find(key);
             self.models.get_mut(&key).unwrap().check_after_start(partition.as_deref());
