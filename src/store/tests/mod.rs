@@ -15,5 +15,6 @@ mod log_reading;
 mod power_cut;
 mod random;
 mod reading;
+mod removing;
 mod replaying;
 mod stopping;
