@@ -95,6 +95,7 @@ pub(super) struct LargeBody {
 }
 
 /// Messages that are handed over and answered together, typically what one read of a connection brought.
+#[derive(Default)]
 pub struct AppendGroup {
     /// Small records one after the other in order of arrival, their ids still missing.
     records: Vec<u8>,
@@ -110,20 +111,6 @@ pub struct AppendGroup {
 impl fmt::Debug for AppendGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AppendGroup").field("puts", &self.puts.len()).finish_non_exhaustive()
-    }
-}
-
-impl Default for AppendGroup {
-    fn default() -> Self {
-        Self {
-            records: Vec::new(),
-            large: Vec::new(),
-            puts: Vec::new(),
-            batches: Vec::new(),
-            large_bytes: 0,
-            sink: None,
-            context: None,
-        }
     }
 }
 

@@ -108,6 +108,7 @@ impl Committer {
     ///
     /// # Errors
     /// Gives the group back untouched when something is under way, or it would have to wait: [submit](Self::submit) it.
+    #[expect(clippy::result_large_err, reason = "the group goes back to its owner")]
     pub fn commit_now(&self, group: AppendGroup) -> Result<AppendGroup, AppendGroup> {
         let state = lock(&self.0.state);
         if state.closed || state.idle < COMMITTERS || state.woken || !state.waiting.is_empty() {

@@ -57,7 +57,7 @@ impl LoadHints {
         stamp: &dyn Fn(usize) -> io::Result<Stamp>,
     ) -> io::Result<ScanPlan> {
         let whole = ScanPlan::From { position: 0, vouched: None };
-        let Some((last_number, last)) = files.iter().enumerate().last() else { return Ok(whole) };
+        let Some((last_number, last)) = files.iter().enumerate().next_back() else { return Ok(whole) };
         if self.read_all {
             let known = self.framed.contains_key(key) || self.table.contains_key(key);
             let vouched = self.vouched(key).filter(|_| known).map(|end| end.saturating_sub(last.start));
