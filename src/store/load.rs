@@ -79,6 +79,8 @@ pub(super) struct Inspected {
     closed: Option<Closed>,
     /// Known to be intact and durable without a look at the content.
     settled: bool,
+    /// Number of the first segment that may not be durable: the log does not vouch for all of it.
+    unsynced: usize,
     /// Segments that a roll had begun when the power went off, with their lengths, before what fills the one before them
     /// was durable anywhere. Nothing in them was answered as durable.
     leftovers: Vec<SegmentFile>,
@@ -136,6 +138,16 @@ fn inspect(fs: &dyn FileSystem, found: &Found, hints: &LoadHints) -> Result<Insp
         // If it failed, what is missing is pending.
         files.truncate(first + 1);
     }
+    let mut unsynced = files.len().saturating_sub(1);
+    if let Some(vouched) = hints.vouched(&key).filter(|_| !failed) {
+        let first = files.partition_point(|file| file.start <= vouched).saturating_sub(1);
+        if let Some(torn) = find_torn(fs, &files, first, vouched)? {
+            let mut behind = files.split_off(torn + 1);
+            behind.append(&mut leftovers);
+            leftovers = behind;
+        }
+        unsynced = first.min(files.len().saturating_sub(1));
+    }
     let mut segments = Vec::with_capacity(files.len());
     let last = files.len().saturating_sub(1);
     for (i, SegmentFile { start, path, .. }) in files.iter().enumerate() {
@@ -151,6 +163,7 @@ fn inspect(fs: &dyn FileSystem, found: &Found, hints: &LoadHints) -> Result<Insp
         scan: Scan::default(),
         closed,
         settled: false,
+        unsynced,
         leftovers,
     };
     if let (Some(file), Some(segment)) = (files.last(), inspected.segments.last()) {
@@ -171,6 +184,25 @@ fn inspect(fs: &dyn FileSystem, found: &Found, hints: &LoadHints) -> Result<Insp
         }
     }
     Ok(inspected)
+}
+
+/// The first segment from `first` on, but the last one, that holds anything but messages behind the offset up to which the log vouches:
+/// it was full when the power went off, and its end did not get to the disk.
+fn find_torn(
+    fs: &dyn FileSystem,
+    files: &[SegmentFile],
+    first: usize,
+    vouched: u64,
+) -> Result<Option<usize>, StoreError> {
+    for (i, file) in files.iter().enumerate().take(files.len().saturating_sub(1)).skip(first) {
+        let position = vouched.saturating_sub(file.start).min(file.len);
+        let unreadable = |source| StoreError::Unreadable { path: file.path.clone(), source };
+        let opened = fs.open(&file.path, Access::Read).map_err(unreadable)?;
+        if position < file.len && scan(&*opened, file.len, position, None).map_err(unreadable)?.end < file.len {
+            return Ok(Some(i));
+        }
+    }
+    Ok(None)
 }
 
 /// A segment file as the directory shows it.
@@ -218,7 +250,8 @@ impl Inspected {
     /// When the tail cannot be cut. If the rest cannot be synced, the partition is poisoned instead: a page of it may
     /// exist in memory only.
     pub(super) fn open(self, shared: &Arc<Shared>, settings: &TopicSettingsOf) -> Result<PartitionLog, StoreError> {
-        let Self { found: Found { topic, index, dir }, segments, last_len, scan, closed, settled, leftovers } = self;
+        let Self { found: Found { topic, index, dir }, segments, last_len, scan, closed, settled, unsynced, leftovers } =
+            self;
         let settings = settings(&topic);
         let last = segments.last().cloned();
         let start = last.as_ref().map_or(0, |last| last.start_position());
@@ -237,11 +270,19 @@ impl Inspected {
                 let (path, kept) = (last.path().display(), kept.as_deref().map(Path::display));
                 warn!(%path, old_len = last_len, new_len = scan.end, kept = kept.map(tracing::field::display), "cut what is behind the last intact message");
             }
-            let synced = last.file().sync_data().and_then(|()| shared.fs.sync_dir(&dir));
-            failure = synced.err().map(|error| format!("sync of {} failed: {error}", last.path().display()));
+            let sync = |segment: &Arc<Segment>| {
+                let failed = |error| format!("sync of {} failed: {error}", segment.path().display());
+                segment.file().sync_data().map_err(failed)
+            };
+            let synced = segments.iter().skip(unsynced).try_for_each(sync).and_then(|()| {
+                let failed = |error| format!("sync of {} failed: {error}", dir.display());
+                shared.fs.sync_dir(&dir).map_err(failed)
+            });
+            failure = synced.err();
         }
         let end = start + scan.end;
-        let durable = if failure.is_some() { start } else { end };
+        let unsynced = segments.get(unsynced).map_or(0, |segment| segment.start_position());
+        let durable = if failure.is_some() { unsynced } else { end };
         let segments = SegmentList::new(segments);
         let stamp = last.filter(|_| failure.is_none()).and_then(|last| last.file().stamp().ok());
         // All of it is durable: the next start need not read it unless something is added.

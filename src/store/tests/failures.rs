@@ -3,9 +3,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::super::housekeeping::FreeSpace;
 use super::super::{AppendError, Store, StoreError, TopicSettings};
 use super::disk::{Failing, SimDisk};
-use super::faulty::OTHER_VOLUME;
+use super::faulty::{FaultyFs, OTHER_VOLUME};
 use super::kit::*;
 use crate::id::{Offset, PartitionIndex};
 
@@ -286,12 +287,15 @@ fn something_else_under_the_name_of_a_partition_is_told() {
 
 #[test]
 fn low_free_space_is_shown_until_it_recovers() {
-    let bench = Bench::new(|options| options.free_space_warning_bytes = 1000);
-    assert!(bench.store.health().is_healthy());
-    bench.faults.free_space.store(999, Ordering::SeqCst);
-    wait_until("low space is noticed", || bench.store.health().low_space.iter().map(|low| low.free_bytes).eq([999]));
-    bench.faults.free_space.store(1000, Ordering::SeqCst);
-    wait_until("space has recovered", || bench.store.health().is_healthy());
+    let (fs, free_space) = (FaultyFs::default(), FreeSpace::default());
+    free_space.watch("/".into());
+    for (free, low) in [(1000, vec![]), (999, vec![999]), (998, vec![998]), (1000, vec![])] {
+        fs.faults.free_space.store(free, Ordering::SeqCst);
+        free_space.check(&fs, 1000);
+        assert_eq!(free_space.low().iter().map(|low| low.free_bytes).collect::<Vec<_>>(), low);
+    }
+    let bench = Bench::new(|options| options.free_space_warning_bytes = u64::MAX);
+    assert_eq!(bench.store.health().low_space.len(), 1, "looked at when the store is opened");
 }
 
 /// A mounted file system of its own, taken off at the end.
