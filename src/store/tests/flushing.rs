@@ -106,14 +106,12 @@ fn messages_that_come_during_a_sync_share_the_next_one() {
     let before = bench.faults.log_syncs.load(Ordering::SeqCst);
     bench.faults.hold_log_syncs(true);
     let one = || submit(&bench.store, vec![(&partition, Bytes::from_static(b"x"))]);
-    // One sync for each committer is held up; what comes then waits for them.
-    let first = one();
-    wait_until("the first message is written", || partition.written_offset() == Offset::new(42));
-    let second = one();
-    wait_until("the second message is written", || partition.written_offset() == Offset::new(63));
+    let (first, second) = (one(), one());
+    wait_until("both have their offsets", || partition.written_offset() == Offset::new(63));
     let rest: Vec<_> = (0..50).map(|_| one()).collect();
     bench.faults.hold_log_syncs(false);
     assert!([first, second].iter().chain(&rest).flat_map(answer).all(|result| result.is_ok()));
     let syncs = bench.faults.log_syncs.load(Ordering::SeqCst) - before;
-    assert!((2..=4).contains(&syncs), "{syncs}");
+    // At most one for each committer is held up, and one more follows.
+    assert!((1..=4).contains(&syncs), "{syncs}");
 }
