@@ -27,11 +27,6 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// An empty batch whose puts are gathered in a group.
-    pub(super) fn new(puts: AppendGroup) -> Self {
-        Self { puts, ..Self::default() }
-    }
-
     /// Whether nothing was done yet.
     pub(super) fn is_empty(&self) -> bool {
         self.commands == 0

@@ -170,8 +170,8 @@ impl Input<'_> {
     async fn run(&self, read: &mut ReadHalf<'_>, answers: AnswerSender) -> io::Result<InputEnd> {
         let mut decoder = Decoder::new(self.limits.frames);
         let mut buffer = BytesMut::new();
-        let mut plain = PlainPuts { processor: self.processor, limits: self.limits.frames, route: None };
-        let mut batch = self.new_batch();
+        let mut plain = PlainPuts { reactor: self.reactor, limits: self.limits.frames, route: None };
+        let mut batch = Batch::default();
         // Held while a large body arrives, with the time by which it must have.
         let mut room: Option<(Option<OwnedSemaphorePermit>, Instant)> = None;
         loop {
@@ -236,16 +236,12 @@ impl Input<'_> {
         end
     }
 
-    fn new_batch(&self) -> Batch {
-        Batch::new(self.reactor.new_group())
-    }
-
     /// Waits until there is room for the batch, then sends its answers and hands its puts over.
     async fn submit(&self, batch: &mut Batch, answers: &AnswerSender) {
         if batch.is_empty() {
             return;
         }
-        let mut batch = std::mem::replace(batch, self.new_batch());
+        let mut batch = std::mem::take(batch);
         self.held.hold(&mut batch, self.processor);
         let (answers_cost, puts_cost) = (batch.answers_cost(), batch.puts_cost());
         let Batch { answers: mut ready, puts, .. } = batch;
@@ -255,7 +251,7 @@ impl Input<'_> {
             let _ = answers.send(ready);
         }
         if puts.is_empty() {
-            return self.reactor.keep(puts);
+            return;
         }
         let permit = self.budget.take(puts_cost).await;
         let room = self.processor.committer_room().take(puts_cost).await;
@@ -265,7 +261,7 @@ impl Input<'_> {
 
 /// Takes puts of the usual kind straight from where they were read.
 struct PlainPuts<'a> {
-    processor: &'a Processor,
+    reactor: &'a Reactor,
     limits: Limits,
     /// Of the last topic.
     route: Option<Arc<Route>>,
@@ -279,15 +275,19 @@ impl PlainPuts<'_> {
             if batch.is_full() {
                 break;
             }
+            if batch.puts.capacity() == 0 {
+                // Only now: silent connections hold on to none.
+                batch.puts = self.reactor.new_group();
+            }
             if self.route.as_ref().is_none_or(|route| route.topic() != put.topic) {
                 self.count(count, bytes);
                 (count, bytes) = (0, 0);
-                self.route = self.processor.routes().find(put.topic);
+                self.route = self.reactor.processor().routes().find(put.topic);
             }
             let Some(route) = &self.route else { break };
-            if !self.processor.plain_put(&put, route, batch) {
+            if !self.reactor.processor().plain_put(&put, route, batch) {
                 // Perhaps only because the route is out of date.
-                let known = self.processor.routes().find(put.topic);
+                let known = self.reactor.processor().routes().find(put.topic);
                 if known.as_ref().is_none_or(|known| Arc::ptr_eq(known, route)) {
                     break;
                 }
@@ -306,7 +306,7 @@ impl PlainPuts<'_> {
 
     fn count(&self, count: u64, bytes: u64) {
         if let Some(route) = self.route.as_ref().filter(|_| count > 0) {
-            self.processor.count_plain_puts(route, count, bytes);
+            self.reactor.processor().count_plain_puts(route, count, bytes);
         }
     }
 }

@@ -72,14 +72,14 @@ impl Reactor {
         &self.processor
     }
 
-    /// An empty group, to be [submitted](Self::submit) or dropped.
-    pub(super) fn new_group(self: &Arc<Self>) -> AppendGroup {
-        let spare = lock(&self.spare).pop().unwrap_or_default();
-        spare.with_sink(Arc::clone(self) as Arc<dyn AppendSink>)
+    /// An empty group, perhaps with room for many messages.
+    pub(super) fn new_group(&self) -> AppendGroup {
+        lock(&self.spare).pop().unwrap_or_default()
     }
 
     /// Lets a group be stored and answered. Groups of one connection keep their order.
-    pub(super) fn submit(&self, mut group: AppendGroup, in_flight: InFlight) {
+    pub(super) fn submit(self: &Arc<Self>, group: AppendGroup, in_flight: InFlight) {
+        let mut group = group.with_sink(Arc::clone(self) as Arc<dyn AppendSink>);
         group.context = Some(Box::new(in_flight));
         let mut turn = lock(&self.turn);
         turn.push(group);
@@ -130,7 +130,7 @@ impl Reactor {
     }
 
     /// Keeps the buffers of a group that is no longer needed.
-    pub(super) fn keep(&self, mut group: AppendGroup) {
+    fn keep(&self, mut group: AppendGroup) {
         group.clear();
         let mut spare = lock(&self.spare);
         if spare.len() < SPARE_GROUPS && group.capacity() <= SPARE_GROUP_BYTES {

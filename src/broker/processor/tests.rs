@@ -18,7 +18,7 @@ use crate::broker::topics::{Topics, store_settings};
 use crate::config::{Environment, ServerConfig};
 use crate::id::{BrokerId, BrokerUrl, PartitionIndex, TopicName};
 use crate::protocol::{Command, Decoder, Limits};
-use crate::store::{AppendSink, OsFileSystem, Store, StoreOptions};
+use crate::store::{OsFileSystem, Store, StoreOptions};
 
 struct Fixture {
     processor: Arc<Processor>,
@@ -73,8 +73,7 @@ impl Fixture {
             return String::from_utf8_lossy(batch.answers.buffer()).into_owned();
         }
         let (answers, mut queue) = mpsc::unbounded_channel();
-        let group = batch.puts.with_sink(Arc::clone(&self.reactor) as Arc<dyn AppendSink>);
-        self.reactor.submit(group, InFlight { answers, permit: None, room: None });
+        self.reactor.submit(batch.puts, InFlight { answers, permit: None, room: None });
         String::from_utf8_lossy(queue.recv().await.unwrap().buffer()).into_owned()
     }
 }
