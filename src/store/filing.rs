@@ -42,6 +42,9 @@ impl PartitionLog {
 
     /// The same for a holder of `filing`.
     pub(super) fn file_tail_holding(&self, _filing: &MutexGuard<'_, ()>) -> Result<(), AppendError> {
+        if self.is_poisoned_itself() {
+            return if lock(&self.tail).is_empty() { Ok(()) } else { Err(self.poison_error()) };
+        }
         // Swapped out: no put waits while it is written.
         let bytes = std::mem::take(&mut *lock(&self.tail));
         if bytes.is_empty() {
@@ -59,7 +62,7 @@ impl PartitionLog {
                 let newer = std::mem::replace(&mut *tail, bytes);
                 tail.extend_from_slice(&newer);
                 drop(tail);
-                self.note_tail_failed(matches!(error, AppendError::NoSpace(_)));
+                self.note_tail_failed(!self.is_poisoned_itself());
                 Err(error)
             }
         }

@@ -1,14 +1,15 @@
 //! The message store: segment files, append, group commit and periodic flush, load and recovery (02).
 //!
 //! A synchronous room: standard threads, no sockets. [`Store`] is its face; a [`PartitionLog`] is read by anyone
-//! without a lock, and appended to through the [`Committer`] only.
+//! without a lock, and appended to through the [`Committer`] only. Messages go to the commit log first (`commit_log`, 08),
+//! and to their segments a little later.
 //!
 //! * What is on disk is exactly what the reference writes: no extra bytes, no preallocation, the same names. State of
 //!   our own lies in `<dataLogPath>/transactions/`.
 //! * The *visible mark* of a partition is what a crash cannot take back; no read passes it.
-//! * A failed sync, a device error, or a write that cannot be undone poisons the partition until a restart. A full disk
-//!   does not: the write is undone and the next put is tried.
-//! * Locks are taken in this order: the store's `locks`, a partition's `append`, a partition's `sync`.
+//! * A failed sync, a device error, or a write that cannot be undone poisons the partition until a restart, or all of them
+//!   if it meets the commit log. A full disk does not: the write is undone and tried again.
+//! * The order of locks is in `ARCHITECTURE.md`.
 
 mod append;
 mod checkpoint;
