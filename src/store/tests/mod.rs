@@ -17,4 +17,5 @@ mod random;
 mod reading;
 mod removing;
 mod replaying;
+mod rolls;
 mod stopping;
