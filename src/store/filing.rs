@@ -147,14 +147,15 @@ impl PartitionLog {
             }
             entries.directory = true;
         }
-        if entries.segments_up_to.is_none_or(|up_to| up_to < last) {
+        if entries.unsettled_removal || entries.segments_up_to.is_none_or(|up_to| up_to < last) {
             self.sync_dir(self.dir())?;
             entries.segments_up_to = Some(last);
+            entries.unsettled_removal = false;
         }
         Ok(())
     }
 
-    fn sync_dir(&self, dir: &Path) -> Result<(), AppendError> {
+    pub(super) fn sync_dir(&self, dir: &Path) -> Result<(), AppendError> {
         self.shared.fs.sync_dir(dir).map_err(|error| {
             if is_out_of_resources(&error) {
                 return self.io_error("open the directory", dir, error);

@@ -79,6 +79,8 @@ pub(super) struct Inspected {
     closed: Option<Closed>,
     /// Known to be intact and durable without a look at the content.
     settled: bool,
+    /// The last broker was not stopped cleanly.
+    has_log: bool,
     /// Number of the first segment that may not be durable: the log does not vouch for all of it.
     unsynced: usize,
     /// Segments that a roll had begun when the power went off, with their lengths, before what fills the one before them
@@ -163,6 +165,7 @@ fn inspect(fs: &dyn FileSystem, found: &Found, hints: &LoadHints) -> Result<Insp
         scan: Scan::default(),
         closed,
         settled: false,
+        has_log: hints.has_log,
         unsynced,
         leftovers,
     };
@@ -250,8 +253,17 @@ impl Inspected {
     /// When the tail cannot be cut. If the rest cannot be synced, the partition is poisoned instead: a page of it may
     /// exist in memory only.
     pub(super) fn open(self, shared: &Arc<Shared>, settings: &TopicSettingsOf) -> Result<PartitionLog, StoreError> {
-        let Self { found: Found { topic, index, dir }, segments, last_len, scan, closed, settled, unsynced, leftovers } =
-            self;
+        let Self {
+            found: Found { topic, index, dir },
+            segments,
+            last_len,
+            scan,
+            closed,
+            settled,
+            has_log,
+            unsynced,
+            leftovers,
+        } = self;
         let settings = settings(&topic);
         let last = segments.last().cloned();
         let start = last.as_ref().map_or(0, |last| last.start_position());
@@ -279,6 +291,11 @@ impl Inspected {
                 shared.fs.sync_dir(&dir).map_err(failed)
             });
             failure = synced.err();
+        }
+        // Not every removal of a broker that was killed may be durable, though nothing was written since.
+        if settled && has_log && failure.is_none() && last.is_some() {
+            let synced = shared.fs.sync_dir(&dir);
+            failure = synced.err().map(|error| format!("sync of {} failed: {error}", dir.display()));
         }
         let end = start + scan.end;
         let unsynced = segments.get(unsynced).map_or(0, |segment| segment.start_position());

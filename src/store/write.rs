@@ -106,7 +106,9 @@ impl PartitionLog {
                 if entries.iter().any(|entry| is_segment(&entry.name.to_string_lossy())) {
                     return Err(AppendError::ForeignSegments(dir.to_path_buf()));
                 }
-                Ok(())
+                // Segments of a deleted partition may have gone from it, and not durably: beside them the first segment
+                // would look like one that was removed.
+                self.sync_dir(dir)
             }
             Some(_) => Err(AppendError::NotADirectory(dir.to_path_buf())),
         }

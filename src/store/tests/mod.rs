@@ -18,5 +18,6 @@ mod reading;
 mod removing;
 mod replay_random;
 mod replaying;
+mod rolls;
 mod stopping;
 mod waiting;

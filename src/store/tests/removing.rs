@@ -1,10 +1,13 @@
 //! Retention and deletion.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::super::{AppendError, ReadOutcome, StoreError};
+use super::super::{AppendError, ReadOutcome, Store, StoreError};
+use super::disk::{Failing, SimDisk};
 use super::kit::*;
 use crate::id::{Offset, PartitionIndex};
 
@@ -140,4 +143,29 @@ fn a_partition_with_messages_in_quarantine_is_not_deleted() {
     put(&bench.store, &partition, b"x").unwrap();
     bench.store.close().unwrap();
     assert!(matches!(bench.store.delete_partition("t", P0), Err(StoreError::Closed)));
+}
+
+#[test]
+fn a_directory_from_which_segments_went_is_settled_before_a_first_segment_is_made() {
+    let disk = SimDisk::new(1);
+    let open = |disk: &SimDisk| Store::open(options(Path::new("/")), Arc::new(disk.clone())).unwrap();
+    let store = open(&disk);
+    let partition = store.get_or_create(&topic("t"), P0, &GROUP_COMMIT).unwrap();
+    put(&store, &partition, b"old").unwrap();
+    partition.make_checkpoint().unwrap();
+    // The last segment goes, and the process dies before that is durable.
+    disk.fail_once(Failing::SyncDir, |path| path.ends_with("t-0"));
+    store.delete_partition("t", P0).unwrap_err();
+    let disk = {
+        let next = disk.kill();
+        drop((partition, store));
+        next
+    };
+    let store = open(&disk);
+    let partition = store.get_or_create(&topic("t"), P0, &GROUP_COMMIT).unwrap();
+    put(&store, &partition, b"new").unwrap();
+    for seed in 0..50 {
+        let store = open(&disk.would_leave(&mut fastrand::Rng::with_seed(seed)));
+        assert_eq!(bodies(&store.get("t", P0).unwrap()), ["new"], "seed {seed}");
+    }
 }
