@@ -25,8 +25,11 @@ impl PartitionLog {
         }
         if self.volume.is_full() {
             // There may be space again. One that failed at a roll or a get is not known to the others yet.
-            if self.tail_failed() {
-                let _still_full = self.file_tail();
+            if self.tail_failed()
+                && let Err(error) = self.file_tail()
+                && !matches!(error, AppendError::NoSpace(_))
+            {
+                return Err(error);
             }
             self.shared.tails.retry_failed();
             if self.volume.is_full() {
