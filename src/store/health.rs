@@ -25,10 +25,16 @@ pub struct LowSpace {
     pub free_bytes: u64,
 }
 
-/// State of a store. Healthy when everything is empty.
+/// State of a store.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Health {
-    /// Partitions that refuse puts until a restart (a sync, a write or its undoing failed).
+    /// Why the commit log failed: every put is refused until a restart.
+    pub commit_log_failure: Option<Arc<str>>,
+    /// A full disk that keeps the commit log from getting room: puts that need it are refused until there is space.
+    pub commit_log_full: Option<PathBuf>,
+    /// Times since the start that puts waited because every file of the commit log was full.
+    pub commit_log_waits: u64,
+    /// Partitions that refuse puts until a restart because their own files failed (a sync, a write or its undoing).
     pub poisoned: Vec<FailedPartition>,
     /// Partitions whose last put found the disk full; the next one is tried.
     pub full: Vec<FailedPartition>,
@@ -41,8 +47,8 @@ pub struct Health {
 }
 
 impl Health {
-    /// Whether there is nothing to report.
+    /// Whether there is nothing that an operator has to do.
     pub fn is_healthy(&self) -> bool {
-        *self == Self::default()
+        *self == Self { commit_log_waits: self.commit_log_waits, ..Self::default() }
     }
 }

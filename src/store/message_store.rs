@@ -408,12 +408,15 @@ impl Store {
             index: partition.index(),
             reason,
         };
-        let poisoned = |p: &Arc<PartitionLog>| p.poison().map(|reason| failed(p, Arc::clone(reason)));
+        let poisoned = |p: &Arc<PartitionLog>| p.own_poison().map(|reason| failed(p, Arc::clone(reason)));
         let full = |p: &Arc<PartitionLog>| {
             let reason = || format!("no space left on {}", p.dir().display()).into();
             p.is_full().then(|| failed(p, reason()))
         };
         Health {
+            commit_log_failure: self.shared.log_poison.get().cloned(),
+            commit_log_full: self.pool.full(),
+            commit_log_waits: self.pool.waits(),
             poisoned: partitions.iter().filter_map(poisoned).collect(),
             full: partitions.iter().filter_map(full).collect(),
             journal_warning: self.journal_warning.clone(),

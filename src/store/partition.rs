@@ -248,9 +248,13 @@ impl PartitionLog {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Whether its own files failed, not the commit log.
+    /// Why its own files failed, if they did, and not the commit log.
+    pub(super) fn own_poison(&self) -> Option<&Arc<str>> {
+        self.poison.get()
+    }
+
     pub(super) fn is_poisoned_itself(&self) -> bool {
-        self.poison.get().is_some()
+        self.own_poison().is_some()
     }
 
     /// Whether its tail waits for space on the disk.

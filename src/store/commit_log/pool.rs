@@ -177,6 +177,11 @@ impl Pool {
         self.changed.notify_all();
     }
 
+    /// The disk that is full, if that keeps files from being made or given free.
+    pub(in crate::store) fn full(&self) -> Option<PathBuf> {
+        lock(&self.state).full.clone()
+    }
+
     /// Whether there is no file in reserve.
     pub(in crate::store) fn is_out_of_files(&self) -> bool {
         lock(&self.state).free.is_empty()
