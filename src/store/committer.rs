@@ -113,12 +113,16 @@ impl Committer {
         let mut rest: Vec<AppendGroup> = handed_over.collect();
         if !rest.is_empty() {
             let mut slow = lock(&self.0.slow);
-            self.0.is_slow.store(true, Ordering::Release);
-            slow.groups.append(&mut rest);
+            if !slow.closed {
+                self.0.is_slow.store(true, Ordering::Release);
+                slow.groups.append(&mut rest);
+            }
             drop(slow);
             self.0.slow_arrived.notify_one();
         }
         self.0.stage.unlock(staging);
+        // Its thread takes no more: the store closes.
+        refuse(&mut rest);
     }
 
     fn is_slow(&self) -> bool {
