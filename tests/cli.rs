@@ -407,31 +407,6 @@ fn a_bare_file_name_is_found_in_the_working_directory() {
 }
 
 #[test]
-fn benchmarks_run_and_report() {
-    let server = Server::start(Setup { system: "maxSegmentSize=100000000", ..Setup::default() });
-    let address = server.broker.address().to_string();
-    let common =
-        ["--server", &address, "--topic", "test", "--partitions", "2", "--connections", "2", "--output", "json"];
-    let run = |arguments: &[&str]| {
-        let output = metaq(&[&["bench"], arguments, &common[..]].concat());
-        assert_status(&output, 0);
-        json_lines(&output).remove(0)
-    };
-    let put = run(&["put", "--seconds", "1", "--window", "8", "--size", "100"]);
-    assert!(put["count"].as_u64().unwrap() > 100 && put["refused"] == 0 && put["unit"] == "messages", "{put}");
-    assert!(put["p50_us"].as_u64() <= put["p99_us"].as_u64() && put["p99_us"].as_u64() <= put["max_us"].as_u64());
-    let get = run(&["get", "--seconds", "1"]);
-    assert!(get["mb_per_second"].as_f64().unwrap() > 0.0 && get["unit"] == "answers", "{get}");
-    let latency = run(&["latency", "--count", "50"]);
-    assert_eq!(latency["count"], 100);
-    let text_form = metaq(&["bench", "latency", "--server", &address, "--topic", "test", "--count", "5"]);
-    assert!(text(&text_form.stdout).contains("p99.9"));
-    let refused = metaq(&["bench", "latency", "--server", &address, "--topic", "nope", "--count", "5"]);
-    assert_status(&refused, 1);
-    assert!(text(&refused.stdout).contains("do not accept topic nope"));
-}
-
-#[test]
 fn the_version_is_told() {
     let output = metaq(&["--version"]);
     assert_status(&output, 0);

@@ -13,19 +13,27 @@ have() {
   command -v "$1" >/dev/null
 }
 
-# The tests of ZooKeeper's side run against real servers; Debian's package brings a Java runtime with it.
-prepare_zookeeper() {
-  if [ -n "${METAQ_TEST_ZOOKEEPER_CLASSPATH:-}" ] || { [ -e /usr/share/java/zookeeper.jar ] && have java; }; then
-    return
-  fi
+# install PACKAGE WHAT-IS-SKIPPED: Debian's package, where that can be installed.
+install() {
   if [ "$(id -u)" -eq 0 ] && have apt-get; then
-    echo "installing zookeeper" >&2
-    if { apt-get -qq update && apt-get -qq install --no-install-recommends zookeeper; } >"$log" 2>&1 </dev/null; then
+    echo "installing $1" >&2
+    if { apt-get -qq update && apt-get -qq install --no-install-recommends "$1"; } >"$log" 2>&1 </dev/null; then
       return
     fi
     tail -n 5 "$log" >&2
   fi
-  echo "ZooKeeper is missing (apt-get install zookeeper): its tests are skipped" >&2
+  echo "$1 is missing (apt-get install $1): $2 skipped" >&2
+}
+
+# The tests of ZooKeeper's side run against real servers; Debian's package brings a Java runtime with it.
+prepare_zookeeper() {
+  if [ -z "${METAQ_TEST_ZOOKEEPER_CLASSPATH:-}" ] && ! { [ -e /usr/share/java/zookeeper.jar ] && have java; }; then
+    install zookeeper "its tests are"
+  fi
+}
+
+prepare_valgrind() {
+  if ! have valgrind; then install valgrind "the count of instructions is"; fi
 }
 
 prepare_interop() {
@@ -42,6 +50,7 @@ log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
 prepare_zookeeper
+prepare_valgrind
 prepare_interop
 
 if ! cargo test --locked --no-run "$@" >"$log" 2>&1 </dev/null; then

@@ -33,7 +33,7 @@ enum Command {
     Produce(produce::ProduceArguments),
     /// Read messages of a topic directly from its brokers, without a consumer group
     Consume(consume::ConsumeArguments),
-    /// Measure a broker: throughput of puts and gets, latency of single puts
+    /// Measure a broker: throughput of puts and gets, latency of single puts and from producer to consumer
     #[command(subcommand)]
     Bench(bench::Command),
     /// Check or show a configuration file
@@ -53,7 +53,7 @@ pub fn main() -> ExitCode {
         Command::Broker(arguments) => broker::run(&arguments),
         Command::Produce(arguments) => produce::run(arguments),
         Command::Consume(arguments) => consume::run(arguments),
-        Command::Bench(command) => bench::run(&command),
+        Command::Bench(command) => bench::run(command),
         Command::Config(command) => config::run(&command),
         Command::Log(command) => log::run(&command),
     }
