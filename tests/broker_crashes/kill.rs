@@ -1,4 +1,6 @@
 //! A broker that is killed again and again in the middle of its work loses nothing that it acknowledged.
+// Seeds and times are for whoever reads the output of a failed or a long run.
+#![allow(clippy::print_stdout)]
 
 use std::time::{Duration, Instant};
 
