@@ -21,9 +21,11 @@ const CLIENTS: u64 = 4;
 const LARGEST_LOAD: u32 = 13;
 
 const TOPICS: &str = "[topic=synced]\nnumPartitions=3\n[topic=lazy]\nnumPartitions=2\nunflushThreshold=1000\n\
-                      [topic=timed]\nunflushThreshold=1000000\nunflushInterval=20\n";
+                      [topic=timed]\nunflushThreshold=1000000\nunflushInterval=20\n\
+                      [topic=quiet]\n";
 
-const PLACES: &[Place] = &[("synced", 0), ("synced", 1), ("synced", 2), ("lazy", 0), ("lazy", 1), ("timed", 0)];
+const PLACES: &[Place] =
+    &[("synced", 0), ("synced", 1), ("synced", 2), ("lazy", 0), ("lazy", 1), ("timed", 0), ("quiet", 0)];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_by_kills() {
@@ -33,7 +35,7 @@ async fn nothing_acknowledged_is_lost_by_kills() {
 /// The files of the log are used again and again here.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_by_kills_with_a_small_commit_log() {
-    let metaq = "commitLogFileBytes=1048576";
+    let metaq = "commitLogFileBytes=1048576\ncommitLogFiles=2";
     kill_again_and_again(Settings { topics: TOPICS, metaq, ..Settings::default() }).await;
 }
 
