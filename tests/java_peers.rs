@@ -33,3 +33,6 @@ mod directory;
 
 #[path = "java_peers/swap.rs"]
 mod swap;
+
+#[path = "java_peers/crash.rs"]
+mod crash;

@@ -102,16 +102,30 @@ pub enum StoreError {
     CommitLog(#[from] CommitLogError),
     /// What only the commit log holds does not fit the disk.
     #[error(
-        "no space left for {}, to which messages of the commit log have to be written: free space on its file system          (archived and old segments, files of others) and start again; nothing is lost, the log is kept",
+        "no space left for {}, to which messages of the commit log have to be written: free space on its file system \
+         (archived and old segments, files of others) and start again; nothing is lost, the log is kept",
         .0.display()
     )]
     NoSpaceForRecovery(PathBuf),
+    /// Not even the first file of the commit log fits the disk.
+    #[error(
+        "no space left for the commit log in {}: free space on its file system, move dataLogPath to another one, or lower \
+         commitLogFileBytes={file_bytes}, of which at least two are needed; nothing is lost",
+        path.display()
+    )]
+    NoSpaceForLog {
+        /// Its directory.
+        path: PathBuf,
+        /// Bytes of one file.
+        file_bytes: u64,
+    },
     /// There is nothing to resolve.
     #[error("{} does not exist: no messages of this partition are in quarantine", .0.display())]
     NothingInQuarantine(PathBuf),
     /// Messages must be brought in before others are appended behind them.
     #[error(
-        "{} still holds messages, for a segment file of the partition failed at this start: mend the disk, run `metaq          log recover`, then try again",
+        "{} still holds messages, for a segment file of the partition failed at this start: mend the disk, run `metaq \
+         log recover`, then try again",
         .0.display()
     )]
     StillPending(PathBuf),

@@ -13,7 +13,7 @@ use super::checkpoint::Checkpointer;
 use super::clean_stop;
 use super::closed::ClosedPartitions;
 use super::commit_log::files::remove_files;
-use super::commit_log::pool::{Pool, PoolLimits};
+use super::commit_log::pool::{Pool, PoolLimits, is_want_of_space};
 use super::commit_log::syncs::Syncs;
 use super::commit_log::writer::LogWriter;
 use super::committer::{COMMITTERS, Committer, LANES};
@@ -126,11 +126,12 @@ impl Store {
         let limits =
             PoolLimits { file_bytes: options.commit_log_file_bytes, max_files: options.commit_log_files, lanes: LANES };
         let pool = Arc::new(Pool::new(Arc::clone(&fs), &transactions, limits, recovered.next_file_number.max(1)));
-        let log_path = || transactions.clone();
-        pool.make_file().map_err(|source| StoreError::Io {
-            action: "make the commit log in",
-            path: log_path(),
-            source,
+        pool.make_file().map_err(|source| {
+            let path = transactions.clone();
+            if is_want_of_space(&source) {
+                return StoreError::NoSpaceForLog { path, file_bytes: options.commit_log_file_bytes };
+            }
+            StoreError::Io { action: "make the commit log in", path, source }
         })?;
         let checkpointer = Arc::new(Checkpointer::new(Arc::clone(&pool)));
         let syncs = Arc::new(Syncs::new(Arc::clone(&shared)));

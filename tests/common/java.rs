@@ -126,11 +126,29 @@ impl JavaBroker {
     ///
     /// After [`kill`](Self::kill) it refuses to start until its old ZooKeeper session has expired.
     pub fn start(java: &Java, home: &BrokerHome) -> Self {
-        let mut command = java.command("interop.Broker", &home.scratch().join("jvm"));
-        command.arg(home.ini());
-        let process = Process::start(&format!("Java broker {}", home.id()), &mut command, None);
+        let process = Self::launch(java, home);
         process.wait_for_line("READY ");
         Self(process)
+    }
+
+    /// Starts it where a broker was killed: again and again until the killed one's ZooKeeper session has expired.
+    pub fn start_after_kill(java: &Java, home: &BrokerHome) -> Self {
+        let started = Instant::now();
+        loop {
+            let process = Self::launch(java, home);
+            if process.line_or_end("READY ").is_some() {
+                return Self(process);
+            }
+            assert!(started.elapsed() < DEADLINE, "the Java broker does not start");
+            // Its output names another reason.
+            process.wait_for_line("NodeExists");
+        }
+    }
+
+    fn launch(java: &Java, home: &BrokerHome) -> Process {
+        let mut command = java.command("interop.Broker", &home.scratch().join("jvm"));
+        command.arg(home.ini());
+        Process::start(&format!("Java broker {}", home.id()), &mut command, None)
     }
 
     /// Stops it cleanly.

@@ -53,14 +53,22 @@ impl Process {
 
     /// Waits until a line that contains the text has been printed, and returns it.
     pub fn wait_for_line(&self, text: &str) -> String {
+        self.line_or_end(text).unwrap_or_else(|| panic!("{} did not print '{text}'", self.name))
+    }
+
+    /// The same; `None` if it ended without having printed such a line.
+    pub fn line_or_end(&self, text: &str) -> Option<String> {
         let mut state = self.output.state.lock().unwrap();
         let started = Instant::now();
         loop {
             if let Some(line) = state.lines.iter().find(|line| line.contains(text)) {
-                return line.clone();
+                return Some(line.clone());
+            }
+            if state.ended {
+                return None;
             }
             let left = DEADLINE.saturating_sub(started.elapsed());
-            if state.ended || left.is_zero() {
+            if left.is_zero() {
                 drop(state);
                 panic!("{} did not print '{text}'", self.name);
             }

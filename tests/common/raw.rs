@@ -103,13 +103,20 @@ impl<S: AsyncRead + Unpin> Raw<S> {
 
     /// Takes the next answer; false at the end of the connection, be it in the middle of one.
     pub async fn answer_or_cut(&mut self) -> bool {
+        self.answer_before_cut().await.is_some()
+    }
+
+    /// The next answer; `None` at the end of the connection, be it in the middle of one.
+    pub async fn answer_before_cut(&mut self) -> Option<Response> {
         let more = async {
-            while self.decoder.decode(&mut self.buffer).expect("an answer").is_none() {
-                if self.stream.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
-                    return false;
+            loop {
+                match self.decoder.decode(&mut self.buffer).expect("an answer") {
+                    Some(Command::Response(response)) => return Some(response),
+                    Some(Command::Request(request)) => panic!("the broker asked: {request:?}"),
+                    None if self.stream.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 => return None,
+                    None => {}
                 }
             }
-            true
         };
         tokio::time::timeout(DEADLINE, more).await.expect("no answer and no end")
     }

@@ -68,6 +68,11 @@ impl Cluster {
         JavaBroker::start(&self.rig.java, home)
     }
 
+    /// See [`JavaBroker::start_after_kill`].
+    pub(crate) fn start_java_broker_after_kill(&self, home: &BrokerHome) -> JavaBroker {
+        JavaBroker::start_after_kill(&self.rig.java, home)
+    }
+
     /// A command of the Java client in this cluster.
     pub(crate) fn java(&self, command: &str, mut options: Value) -> JavaCommand<'_> {
         options["zk"] = self.rig.zookeeper.connect_string().into();

@@ -44,15 +44,22 @@ pub(in crate::store) enum Lane {
     Writer,
 }
 
+/// A log's sequences begin at this number at most, and never come to their end.
+const MAX_BEFORE_FIRST: u64 = 1 << 62;
+
 /// A time of the syncs' histogram in microseconds.
 const LONGEST_SYNC_US: u64 = 60_000_000;
 
 impl Syncs {
     pub(in crate::store) fn new(shared: Arc<Shared>) -> Self {
         let times = Histogram::new_with_max(LONGEST_SYNC_US, 2).ok();
-        Self { shared, durable: AtomicU64::new(0), times: Mutex::new(times), usual_ns: AtomicU64::new(0) }
+        // At random, so that no payload holds numbers that look like the log's sequences: a start would have to look twice
+        // at each.
+        let before_first = fastrand::u64(..MAX_BEFORE_FIRST);
+        Self { shared, durable: AtomicU64::new(before_first), times: Mutex::new(times), usual_ns: AtomicU64::new(0) }
     }
 
+    /// The highest sequence that is durable; before there is one, the number before the first.
     pub(in crate::store) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }

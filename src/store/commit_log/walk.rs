@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Buf;
+use memchr::memmem::Finder;
 
 use super::error::CommitLogError;
 use super::files::{LogFile, LogFiles};
@@ -138,7 +139,7 @@ fn find_witness(
     Ok(None)
 }
 
-/// Searches the rest of a file, byte by byte, for a frame that names `missing` or a later sequence as durable.
+/// Searches the rest of a file, at every byte, for a frame that names `missing` or a later sequence as durable.
 fn frame_behind(
     file: &dyn DataFile,
     len: u64,
@@ -146,10 +147,11 @@ fn frame_behind(
     seed: Seed,
     missing: u64,
 ) -> std::io::Result<Option<u64>> {
+    let last = missing.saturating_add(len.saturating_sub(position) / FRAME_HEAD_LEN as u64);
     let mut window = Window::new(file, len);
     loop {
         let bytes = window.at(position, FRAME_HEAD_LEN)?;
-        let Some(found) = bytes.windows(FRAME_HEAD_LEN).position(|head| may_witness(head, missing)) else {
+        let Some(found) = next_candidate(bytes, missing, last) else {
             let seen = (bytes.len() + 1).saturating_sub(FRAME_HEAD_LEN) as u64;
             if seen == 0 {
                 return Ok(None);
@@ -165,15 +167,81 @@ fn frame_behind(
     }
 }
 
-/// Whether these may be the first bytes of a frame that names `missing` or a later sequence as durable.
-fn may_witness(mut head: &[u8], missing: u64) -> bool {
+/// The first place at which [`may_witness`] holds. Looks for the upper halves of the sequences in question, which is
+/// much quicker than looking at each place.
+fn next_candidate(bytes: &[u8], missing: u64, last: u64) -> Option<usize> {
+    let with_upper_half_of = |sequence: u64| {
+        let sequence = sequence.to_be_bytes();
+        let finder = Finder::new(sequence.get(..UPPER_HALF_LEN)?);
+        let mut from = 0;
+        loop {
+            let at = from + finder.find(bytes.get(from + SEQUENCE_AT..)?)?;
+            if may_witness(bytes.get(at..at + FRAME_HEAD_LEN)?, missing, last) {
+                return Some(at);
+            }
+            from = at + 1;
+        }
+    };
+    // A file holds far fewer frames than there are lower halves.
+    let first = with_upper_half_of(missing);
+    if missing >> u32::BITS == last >> u32::BITS {
+        first
+    } else {
+        first.into_iter().chain(with_upper_half_of(last)).min()
+    }
+}
+
+/// Where the sequence stands in a frame's head.
+const SEQUENCE_AT: usize = 8;
+
+/// Bytes of the upper half of a sequence.
+const UPPER_HALF_LEN: usize = 4;
+
+/// Whether these may be the first bytes of a frame, of sequence `last` at most, that names `missing` or a later sequence
+/// as durable. Payloads lie here too: each place that passes costs a checksum over up to [`MAX_BODY_LEN`] bytes.
+fn may_witness(mut head: &[u8], missing: u64, last: u64) -> bool {
     let (_crc, body_len) = (head.get_u32(), head.get_u32());
     let (sequence, synced) = (head.get_u64(), head.get_u64());
     // 0 stands for none.
     let proves = synced >= missing.max(1) && synced < sequence;
-    proves && sequence > missing && body_len as usize <= MAX_BODY_LEN
+    proves && sequence > missing && sequence <= last && body_len as usize <= MAX_BODY_LEN
 }
 
 fn unreadable(path: &Path, source: std::io::Error) -> CommitLogError {
     CommitLogError::Io { action: "read the commit log file", path: path.to_path_buf(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BufMut;
+
+    use super::*;
+
+    #[test]
+    fn candidates_are_found_wherever_they_begin() {
+        let seed = fastrand::u64(..);
+        fastrand::seed(seed);
+        for missing in [1_u64, 5, (1 << 32) - 3, (0x0101_0101 << 32) - 2, (1 << 62) + 12345] {
+            let mut bytes = Vec::new();
+            for _ in 0..2000 {
+                let number = fastrand::u64(missing.saturating_sub(4)..missing + 8);
+                match fastrand::u8(..4) {
+                    0 => bytes.put_bytes(fastrand::u8(..2), fastrand::usize(..12)),
+                    1 => bytes.put_u32(fastrand::u32(..1 << 21)),
+                    _ => bytes.put_u64(number),
+                }
+            }
+            let heads = || bytes.windows(FRAME_HEAD_LEN).enumerate();
+            let last = missing + 4;
+            let expected: Vec<_> =
+                heads().filter(|(_, head)| may_witness(head, missing, last)).map(|(at, _)| at).collect();
+            let (mut found, mut from) = (Vec::new(), 0);
+            while let Some(at) = next_candidate(&bytes[from..], missing, last) {
+                found.push(from + at);
+                from += at + 1;
+            }
+            assert_eq!(found, expected, "missing: {missing}, seed: {seed}");
+            assert!(found.len() > 10, "too few to tell: {}, seed: {seed}", found.len());
+        }
+    }
 }

@@ -55,6 +55,7 @@ impl LogWriter {
         syncs: Arc<Syncs>,
         checkpointer: Arc<Checkpointer>,
     ) -> Self {
+        let sequence = syncs.durable() + 1;
         Self {
             shared,
             topics,
@@ -62,7 +63,7 @@ impl LogWriter {
             syncs,
             checkpointer,
             log_id: fastrand::u64(..),
-            sequence: 1,
+            sequence,
             current: None,
             buffer: Vec::new(),
             dirty: Vec::new(),
