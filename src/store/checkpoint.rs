@@ -1,7 +1,7 @@
 //! The checkpointer: makes segments durable by themselves, so that files of the commit log can be used again (08 §4).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,15 @@ use super::commit_log::pool::{Pool, Sealed, is_want_of_space};
 use super::commit_log::walk::walk;
 use super::error::AppendError;
 use super::fs::read_exact_at;
+use super::guard::lock;
 use super::partition::PartitionLog;
 use super::set_aside::{self, Kind};
 
 /// How soon something that failed for want of space or of descriptors is tried again.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
+
+/// How soon a further file is tried again that could not be made while there are others.
+const FILE_RETRY_PERIOD: Duration = Duration::from_secs(10);
 
 /// As long as files are in reserve, the disk is left to the puts for this multiple of the time that a segment's sync
 /// took,
@@ -34,6 +38,8 @@ pub(in crate::store) struct Checkpointer {
     pool: Arc<Pool>,
     /// A thread runs it.
     has_thread: AtomicBool,
+    /// When a file could not be made.
+    file_failed: Mutex<Option<Instant>>,
 }
 
 /// What a step came to.
@@ -47,7 +53,7 @@ pub(super) enum Step {
 
 impl Checkpointer {
     pub(in crate::store) fn new(pool: Arc<Pool>) -> Self {
-        Self { pool, has_thread: AtomicBool::new(false) }
+        Self { pool, has_thread: AtomicBool::new(false), file_failed: Mutex::default() }
     }
 
     /// Starts the thread.
@@ -82,10 +88,15 @@ impl Checkpointer {
 
     /// Checkpoints the oldest full file, or makes a file if one is wanted.
     pub(super) fn step(&self) -> Step {
-        if self.pool.wants_file() {
-            return self.make_file();
+        let oldest = self.pool.oldest_sealed();
+        if self.pool.wants_file() && (oldest.is_none() || self.may_make_file()) {
+            match self.make_file(oldest.is_some()) {
+                // With a full file that can be checkpointed instead, nobody has to wait for this one.
+                Step::Blocked if oldest.is_some() => {}
+                step => return step,
+            }
         }
-        let Some(sealed) = self.pool.oldest_sealed() else { return Step::Nothing };
+        let Some(sealed) = oldest else { return Step::Nothing };
         for partition in sealed.pins.iter() {
             let start = Instant::now();
             match partition.make_checkpoint() {
@@ -109,12 +120,20 @@ impl Checkpointer {
         Step::Done
     }
 
-    fn make_file(&self) -> Step {
+    /// Whether making a file has not failed just now.
+    fn may_make_file(&self) -> bool {
+        lock(&self.file_failed).is_none_or(|failed| failed.elapsed() >= FILE_RETRY_PERIOD)
+    }
+
+    fn make_file(&self, has_another: bool) -> Step {
         match self.pool.make_file() {
-            Ok(()) => Step::Done,
+            Ok(()) => {
+                *lock(&self.file_failed) = None;
+                Step::Done
+            }
             Err(error) => {
-                // With a full file that can be checkpointed instead, nobody has to wait for this one.
-                if is_want_of_space(&error) && self.pool.oldest_sealed().is_none() {
+                *lock(&self.file_failed) = Some(Instant::now());
+                if is_want_of_space(&error) && !has_another {
                     self.pool.note_full(Some(self.pool.dir().to_path_buf()));
                 }
                 error!(%error, "could not make a further file for the commit log: free space on dataLogPath");

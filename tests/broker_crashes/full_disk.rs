@@ -116,6 +116,23 @@ async fn a_full_data_log_path_refuses_puts_until_there_is_space() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_commit_log_that_cannot_grow_uses_its_files_again() {
+    // Room for two of the four files that it may have.
+    let Some(volume) = SmallVolume::mount(2560) else { return };
+    let site = Site::new(SETTINGS).with_journal(volume.path().join("journal"));
+    let broker = site.start();
+    let mut client = Client::of(&broker, Ledger::default(), 0).await;
+    for _ in 0..1000 {
+        client.put(10_000).await.unwrap();
+    }
+    client.check().await;
+    broker.kill();
+    let broker = site.start();
+    Client::of(&broker, client.ledger, client.sent).await.check().await;
+    broker.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_under_both_paths_refuses_puts_until_there_is_space() {
     for size in [4000, 40_000] {
         let Some(volume) = SmallVolume::mount(5120) else { return };

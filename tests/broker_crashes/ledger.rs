@@ -1,10 +1,12 @@
 //! What a broker must have, against what it has.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use metaq::message::Records;
 use metaq::protocol::{Response, Status};
 
+use crate::common::DEADLINE;
 use crate::common::raw::Raw;
 use crate::load::{Acknowledged, Place};
 use crate::payload::Marker;
@@ -49,7 +51,7 @@ impl Ledger {
         let (mut ids, mut markers) = (HashSet::new(), HashSet::new());
         let mut found = 0;
         for &place in places {
-            let log = read_log(client, place).await;
+            let log = self.read_acknowledged(client, place).await;
             let before = self.seen.get(&place).map_or(&[][..], Vec::as_slice);
             assert!(log.starts_with(before), "{place:?}: what readers have seen has changed");
             for pair in log.windows(2) {
@@ -74,6 +76,20 @@ impl Ledger {
             missing.sort_by_key(|one| (one.place, one.offset));
             let ends: Vec<_> = self.seen.iter().map(|(place, log)| (place, log.last())).collect();
             panic!("{} acknowledged messages are missing; the first: {:?}; ends: {ends:?}", missing.len(), missing[0]);
+        }
+    }
+
+    /// The log once it goes as far as what was acknowledged, or at the deadline: what is flushed by time is not visible
+    /// at once.
+    async fn read_acknowledged(&self, client: &mut Raw, place: Place) -> Vec<Stored> {
+        let offsets = self.acknowledged.keys().filter(|(other, _)| *other == place).map(|(_, offset)| *offset);
+        let last_acknowledged = offsets.max();
+        let started = Instant::now();
+        loop {
+            let log = read_log(client, place).await;
+            if log.last().map(|last| last.offset) >= last_acknowledged || started.elapsed() > DEADLINE {
+                return log;
+            }
         }
     }
 }
