@@ -1,7 +1,7 @@
 //! The checkpointer: makes segments durable by themselves, so that files of the commit log can be used again (08 §4).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use super::commit_log::pool::{Pool, Sealed, is_want_of_space};
 use super::commit_log::walk::walk;
 use super::error::AppendError;
 use super::fs::read_exact_at;
+use super::guard::lock;
 use super::partition::PartitionLog;
 use super::set_aside::{self, Kind};
 
@@ -34,6 +35,8 @@ pub(in crate::store) struct Checkpointer {
     pool: Arc<Pool>,
     /// A thread runs it.
     has_thread: AtomicBool,
+    /// Before this time no further file is made if a full one can be checkpointed instead: making one failed.
+    make_from: Mutex<Option<Instant>>,
 }
 
 /// What a step came to.
@@ -47,7 +50,7 @@ pub(super) enum Step {
 
 impl Checkpointer {
     pub(in crate::store) fn new(pool: Arc<Pool>) -> Self {
-        Self { pool, has_thread: AtomicBool::new(false) }
+        Self { pool, has_thread: AtomicBool::new(false), make_from: Mutex::default() }
     }
 
     /// Starts the thread.
@@ -82,10 +85,15 @@ impl Checkpointer {
 
     /// Checkpoints the oldest full file, or makes a file if one is wanted.
     pub(super) fn step(&self) -> Step {
-        if self.pool.wants_file() {
-            return self.make_file();
+        let sealed = self.pool.oldest_sealed();
+        if self.pool.wants_file() && (sealed.is_none() || self.may_make_file()) {
+            match self.make_file() {
+                // Puts must not wait for a file that cannot be made while one can be given free.
+                Step::Blocked if sealed.is_some() => {}
+                step => return step,
+            }
         }
-        let Some(sealed) = self.pool.oldest_sealed() else { return Step::Nothing };
+        let Some(sealed) = sealed else { return Step::Nothing };
         for partition in sealed.pins.iter() {
             let start = Instant::now();
             match partition.make_checkpoint() {
@@ -109,10 +117,15 @@ impl Checkpointer {
         Step::Done
     }
 
+    fn may_make_file(&self) -> bool {
+        lock(&self.make_from).is_none_or(|from| from <= Instant::now())
+    }
+
     fn make_file(&self) -> Step {
         match self.pool.make_file() {
             Ok(()) => Step::Done,
             Err(error) => {
+                *lock(&self.make_from) = Some(Instant::now() + RETRY_PERIOD);
                 // With a full file that can be checkpointed instead, nobody has to wait for this one.
                 if is_want_of_space(&error) && self.pool.oldest_sealed().is_none() {
                     self.pool.note_full(Some(self.pool.dir().to_path_buf()));
