@@ -43,7 +43,9 @@ impl Answers {
 
     /// Bytes held in memory.
     pub(super) fn buffered(&self) -> usize {
-        self.tail.len() + self.regions.iter().map(|(before, _)| before.len()).sum::<usize>()
+        // A region of a disk that is full may hold its bytes.
+        let held = |(before, region): &(BytesMut, Region)| before.len() + region.memory().map_or(0, bytes::Bytes::len);
+        self.tail.len() + self.regions.iter().map(held).sum::<usize>()
     }
 }
 

@@ -89,13 +89,15 @@ impl Reactor {
     }
 
     async fn hand_over(self: Arc<Self>) {
-        let mut groups = Vec::new();
+        let (mut groups, mut done) = (Vec::new(), Vec::new());
         loop {
             self.turn_began.notified().await;
             mem::swap(&mut *lock(&self.turn), &mut groups);
             let committer = self.processor.committer();
             let is_small = matches!(&*groups, [only] if only.len() <= INLINE_MESSAGES);
             if (is_small || groups.iter().all(AppendGroup::waits_for_no_sync)) && committer.commit_now(&mut groups) {
+                // Nothing was under way, so everything that was handed over before is done: its answers go first.
+                self.answer_done(&mut done);
                 groups.drain(..).for_each(|group| self.answer(group));
             }
             if !groups.is_empty() {
@@ -108,11 +110,14 @@ impl Reactor {
         let mut groups = Vec::new();
         loop {
             self.groups_done.notified().await;
-            mem::swap(&mut *lock(&self.done), &mut groups);
-            for group in groups.drain(..) {
-                self.answer(group);
-            }
+            self.answer_done(&mut groups);
         }
+    }
+
+    /// Answers the groups that came back, by way of an empty vector.
+    fn answer_done(&self, groups: &mut Vec<AppendGroup>) {
+        mem::swap(&mut *lock(&self.done), groups);
+        groups.drain(..).for_each(|group| self.answer(group));
     }
 
     /// Sends the answers to a group and keeps its buffers.

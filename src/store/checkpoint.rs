@@ -171,6 +171,12 @@ impl Checkpointer {
                 true
             }
             Err(error) => {
+                if let CommitLogError::Io { source, .. } = &error
+                    && is_want_of_space(source)
+                {
+                    // Puts that need the file are refused with the reason instead of waiting.
+                    self.pool.note_full(Some(dir.to_path_buf()));
+                }
                 error!(partition = %partition.name(), %error, "could not keep what a poisoned partition has in the commit log: one of its files cannot be used again until that succeeds");
                 false
             }

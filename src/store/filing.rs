@@ -43,6 +43,8 @@ impl PartitionLog {
     /// The same for a holder of `filing`.
     pub(super) fn file_tail_holding(&self, _filing: &MutexGuard<'_, ()>) -> Result<(), AppendError> {
         if self.is_poisoned_itself() {
+            // Space is not what it waits for any more: the others must not be refused for its sake.
+            self.note_tail_failed(false);
             return if lock(&self.tail).is_empty() { Ok(()) } else { Err(self.poison_error()) };
         }
         // Swapped out: no put waits while it is written.

@@ -73,8 +73,10 @@ pub struct PartitionLog {
     /// End of what was written.
     pub(super) written: AtomicU64,
     pub(super) messages: AtomicU64,
-    /// Messages written since the last sync began. An upper bound while a sync is running.
-    pub(super) unflushed: AtomicU64,
+    /// Messages written in periodic flush so far,
+    pub(super) to_flush: AtomicU64,
+    /// and how many of them the last syncs covered. Syncs overlap, so that no number of them can be subtracted.
+    flushed: AtomicU64,
     unflush_threshold: AtomicI32,
     unflush_interval_ms: AtomicI32,
     /// One writer to the segment files at a time; taken before `tail`.
@@ -156,7 +158,8 @@ impl PartitionLog {
             checkpointed: AtomicU64::new(durable),
             written: AtomicU64::new(end),
             messages: AtomicU64::new(messages),
-            unflushed: AtomicU64::new(0),
+            to_flush: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
             unflush_threshold: AtomicI32::new(settings.unflush_threshold),
             unflush_interval_ms: AtomicI32::new(settings.unflush_interval_ms),
             filing: Mutex::new(()),
@@ -289,12 +292,18 @@ impl PartitionLog {
     /// Time until unflushed messages must be synced, zero if by count or by age they must be now (02 §6).
     pub(super) fn flush_due_in(&self, now: Instant) -> Duration {
         let threshold = u64::try_from(self.unflush_threshold.load(Ordering::Relaxed)).unwrap_or(0);
-        if self.unflushed.load(Ordering::Relaxed) > threshold {
+        if self.unflushed() > threshold {
             return Duration::ZERO;
         }
         let interval = u64::try_from(self.unflush_interval_ms.load(Ordering::Relaxed)).unwrap_or(0);
         let age = self.age_ms(now).saturating_sub(self.last_sync_ms.load(Ordering::Relaxed));
         Duration::from_millis(interval.saturating_sub(age))
+    }
+
+    /// Messages written in periodic flush that no sync has covered.
+    pub(super) fn unflushed(&self) -> u64 {
+        let flushed = self.flushed.load(Ordering::Relaxed);
+        self.to_flush.load(Ordering::Relaxed).saturating_sub(flushed)
     }
 
     fn age_ms(&self, now: Instant) -> u64 {
@@ -320,14 +329,14 @@ impl PartitionLog {
     /// What a sync of the commit log that begins now makes durable.
     pub(super) fn about_to_sync(&self) -> Unsynced {
         // The count first: what is counted lies below the end.
-        let messages = self.unflushed.load(Ordering::Relaxed);
+        let messages = self.to_flush.load(Ordering::Relaxed);
         Unsynced { end: self.written.load(Ordering::Acquire), messages }
     }
 
     /// Takes note that it became durable.
     pub(super) fn synced(&self, what: Unsynced) {
         self.mark_visible(what.end);
-        self.unflushed.fetch_sub(what.messages, Ordering::Relaxed);
+        self.flushed.fetch_max(what.messages, Ordering::Relaxed);
         self.last_sync_ms.store(self.age_ms(Instant::now()), Ordering::Relaxed);
     }
 

@@ -170,8 +170,7 @@ impl Round {
         let count = |counter: &AtomicU64| counter.store(counter.load(Ordering::Relaxed) + messages, Ordering::Relaxed);
         count(&partition.messages);
         if group.batches.get(batch).is_some_and(|batch| !batch.group_commit) {
-            // Syncs take away from it.
-            partition.unflushed.fetch_add(messages, Ordering::Relaxed);
+            count(&partition.to_flush);
         }
     }
 

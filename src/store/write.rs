@@ -140,9 +140,13 @@ impl PartitionLog {
 
     /// Takes the last bytes back, which are in the segment but nowhere visible.
     fn take_back(&self, len: u64) {
+        // A checkpoint of somebody else may have succeeded meanwhile: what comes in this place is not durable by it.
+        let _sync = lock(&self.sync);
         let _filing = lock(&self.filing);
         self.written.fetch_sub(len, Ordering::AcqRel);
         let filed = self.filed.fetch_sub(len, Ordering::AcqRel) - len;
+        self.checkpointed.fetch_min(filed, Ordering::AcqRel);
+        *lock(&self.checkpoint) = None;
         let segments = self.segment_list();
         let Some(last) = segments.last() else { return };
         // Durably: they might come to light in the place of the next message.

@@ -16,9 +16,10 @@ use crate::broker::identity::Identity;
 use crate::broker::reactor::{InFlight, Reactor};
 use crate::broker::topics::{Topics, store_settings};
 use crate::config::{Environment, ServerConfig};
-use crate::id::{BrokerId, BrokerUrl, PartitionIndex, TopicName};
+use crate::id::{BrokerId, BrokerUrl, Offset, PartitionIndex, TopicName};
+use crate::message::checksum;
 use crate::protocol::{Command, Decoder, Limits};
-use crate::store::{OsFileSystem, Store, StoreOptions};
+use crate::store::{AppendGroup, OsFileSystem, Store, StoreOptions};
 
 struct Fixture {
     processor: Arc<Processor>,
@@ -127,6 +128,34 @@ async fn puts_that_reach_a_closed_store_are_answered_503() {
     assert!(broker.ask("put test 0 1 0 -1 1\r\nx").await.starts_with("result 200 "));
     broker.store.close().unwrap();
     assert_eq!(broker.ask("put test 0 1 0 -1 44\r\nx").await, "result 503 15 44\r\n线程池繁忙");
+}
+
+#[tokio::test]
+async fn answers_to_earlier_puts_come_before_those_of_one_that_is_stored_at_once() {
+    let broker = Fixture::new();
+    let settings = store_settings(broker.topics.settings("test"));
+    let topic = TopicName::new("test").unwrap();
+    let log = broker.store.get_or_create(&topic, PartitionIndex::new(0), &settings).unwrap();
+    let (answers, mut queue) = mpsc::unbounded_channel();
+    let submit = |messages: u32, opaque| {
+        let mut group = AppendGroup::default();
+        (0..messages).for_each(|_| group.push(&log, 0, checksum(b"x"), b"x", opaque));
+        broker.reactor.submit(group, InFlight { answers: answers.clone(), permit: None, room: None });
+    };
+    submit(100, 1);
+    tokio::task::yield_now().await;
+    // Until the committers are done with them; this thread does not come to deliver the answers.
+    let deadline = std::time::Instant::now() + DEADLINE;
+    while log.max_offset() == Offset::ZERO || !broker.store.committer().commit_now(&mut Vec::new()) {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    submit(1, 2);
+    for (count, line) in [(100, " 1\r\n"), (1, " 2\r\n")] {
+        let mut group = queue.recv().await.unwrap();
+        let text = String::from_utf8_lossy(group.buffer()).into_owned();
+        assert_eq!(text.matches(line).count(), count, "{text}");
+    }
 }
 
 #[tokio::test]

@@ -212,6 +212,20 @@ fn a_full_disk_keeps_tails_in_memory_and_refuses_further_messages_until_there_is
 }
 
 #[test]
+fn a_partition_that_fails_while_its_tail_waits_for_space_does_not_keep_the_others_waiting() {
+    let bench = Bench::new(|_| {});
+    let (partition, same) = (bench.partition("t", 0, &GROUP_COMMIT), bench.partition("t", 1, &GROUP_COMMIT));
+    put(&bench.store, &partition, b"hello").unwrap();
+    put(&bench.store, &same, b"hello").unwrap();
+    *bench.faults.space.lock().unwrap() = Some(3);
+    bench.store.shared.tails.file(&partition);
+    assert!(matches!(put(&bench.store, &same, b"refused"), Err(AppendError::NoSpace(_))));
+    partition.poison_with("its disk failed");
+    *bench.faults.space.lock().unwrap() = None;
+    put(&bench.store, &same, b"accepted").unwrap();
+}
+
+#[test]
 fn a_tail_that_found_the_disk_full_survives_a_kill() {
     let bench = Bench::new(|_| {});
     let partition = bench.partition("t", 0, &PERIODIC);

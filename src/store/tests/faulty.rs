@@ -24,6 +24,8 @@ pub(super) struct Faults {
     pub(super) fail_dir_sync: AtomicBool,
     /// No directory can be opened to sync it.
     pub(super) no_descriptors: AtomicBool,
+    /// No file of the commit log can be opened once more.
+    pub(super) fail_log_open: AtomicBool,
     /// The next write of a segment takes some bytes, then the device fails.
     pub(super) fail_write: AtomicBool,
     /// The next cut fails.
@@ -200,7 +202,12 @@ impl FaultyFs {
 
 impl FileSystem for FaultyFs {
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn DataFile>> {
-        Ok(self.wrap(path, self.os.open(path, access)?))
+        let file = self.wrap(path, self.os.open(path, access)?);
+        let is_log = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("commitlog."));
+        if is_log && self.faults.fail_log_open.load(Ordering::SeqCst) {
+            return Err(Errno::MFILE.into());
+        }
+        Ok(file)
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DataFile>> {

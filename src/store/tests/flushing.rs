@@ -39,6 +39,23 @@ fn the_threshold_must_be_exceeded() {
 }
 
 #[test]
+fn syncs_that_overlap_do_not_count_a_message_twice() {
+    let bench = Bench::new(|_| {});
+    let partition = bench.partition("t", 0, &PERIODIC);
+    let put_some = |count| (0..count).for_each(|_| drop(put(&bench.store, &partition, b"hello").unwrap()));
+    put_some(3);
+    let first = partition.about_to_sync();
+    put_some(2);
+    let second = partition.about_to_sync();
+    partition.synced(second);
+    partition.synced(first);
+    put_some(1);
+    assert_eq!(partition.unflushed(), 1);
+    bench.store.flush();
+    assert_eq!((partition.unflushed(), partition.max_offset()), (0, Offset::new(150)));
+}
+
+#[test]
 fn a_lone_message_is_flushed_by_its_own_interval_and_takes_all_others_with_it() {
     let bench = Bench::new(|_| {});
     let slow = bench.partition("slow", 0, &PERIODIC);

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::super::{AppendError, LARGE_RECORD_BYTES, StoreOptions};
+use super::faulty::OTHER_VOLUME;
 use super::kit::*;
 use crate::id::{Offset, PartitionIndex};
 
@@ -82,6 +83,34 @@ fn puts_wait_for_a_log_that_is_full_and_then_go_on() {
     bench.faults.hold_syncs(false);
     assert!(groups.iter().flat_map(answer).all(|result| result.is_ok()));
     assert_eq!(bodies(&partition), (0..100).map(text).collect::<Vec<_>>());
+}
+
+#[test]
+fn full_files_are_used_again_when_there_is_no_space_for_further_ones() {
+    let bench = Bench::new(|options| {
+        small_log(options);
+        options.data_path = options.data_path.with_file_name(OTHER_VOLUME);
+    });
+    let partition = bench.partition("t", 0, &GROUP_COMMIT);
+    put(&bench.store, &partition, b"begins the log").unwrap();
+    bench.wait_for_reserve();
+    *bench.faults.space.lock().unwrap() = Some(0);
+    for i in 0..100 {
+        put(&bench.store, &partition, text(i).as_bytes()).unwrap();
+    }
+    assert_eq!(bodies(&partition).len(), 101);
+    bench.store.close().unwrap();
+}
+
+#[test]
+fn a_further_file_that_cannot_be_opened_for_every_lane_leaves_nothing_behind() {
+    let bench = Bench::new(small_log);
+    bench.wait_for_reserve();
+    let transactions = bench.data().join("transactions");
+    let before = files(&transactions);
+    bench.faults.fail_log_open.store(true, Ordering::SeqCst);
+    bench.store.pool.make_file().unwrap_err();
+    assert_eq!(files(&transactions), before);
 }
 
 #[test]
