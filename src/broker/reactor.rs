@@ -14,7 +14,7 @@ use super::outbound::{AnswerSender, Answers};
 use super::processor::Processor;
 use crate::store::{AppendGroup, AppendSink};
 
-/// A turn's only group is stored without the committer's thread if it has at most so many messages.
+/// A turn's only group is stored without a committer's thread if it has at most so many messages.
 const INLINE_MESSAGES: usize = 4;
 
 /// Groups whose buffers are kept for the next ones,

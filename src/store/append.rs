@@ -1,6 +1,6 @@
 //! What the committer is asked and what it answers.
 //!
-//! A group is built by whoever reads a connection, filled in by the committer, and goes back to where it came from: its
+//! A group is built by whoever reads a connection, filled in when it is staged, and goes back to where it came from: its
 //! buffers are used again, and nothing is allocated for a message.
 
 use std::any::Any;
@@ -33,7 +33,8 @@ pub struct Appended {
 
 /// Takes groups that are done, in the order in which they were handed over.
 pub trait AppendSink: Send + Sync {
-    /// Takes all groups out of the vector. Runs on the committer's thread: it must not block.
+    /// Takes all groups out of the vector. Runs on a committer's thread, or on that of whoever hands groups over to a
+    /// closed store: it must not block.
     fn complete(&self, groups: &mut Vec<AppendGroup>);
 }
 

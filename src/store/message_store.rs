@@ -482,7 +482,7 @@ impl Store {
         self.shared.tails.close();
         self.pool.close();
         for thread in lock(&self.threads).drain(..) {
-            // The last owner of a store may be the receiver of a result, on the committer's own thread.
+            // The last owner of a store may be the receiver of a result, on a committer's thread.
             if thread.thread().id() != thread::current().id() && thread.join().is_err() {
                 warn!("a thread of the message store panicked");
             }

@@ -1,4 +1,5 @@
-//! A partition: its marks, its segments and its state. Reading is in `read`, appending in `write`.
+//! A partition: its marks, its segments and its state. Reading is in `read`, the place of the next record in `write`, the
+//! way from the tail to the segments in `filing`, removal in `removal`.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, fence};

@@ -1,4 +1,5 @@
-//! One round of the committer: offsets, frames, one write, one sync, answers (08 §3).
+//! One round: what is staged gets offsets and frames, one write takes all of it to the log, and whoever made it durable
+//! settles and answers it (08 §3).
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};

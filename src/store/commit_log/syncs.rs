@@ -38,7 +38,7 @@ const USUAL_SHARE: u64 = 32;
 /// opening only, so nobody shares one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::store) enum Lane {
-    /// That of the committers, by their number.
+    /// One for each committer, by its number; behind those the flusher's, and that of whoever commits on its own thread.
     Committer(usize),
     /// Of whoever holds the round.
     Writer,
