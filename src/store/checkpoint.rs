@@ -59,7 +59,7 @@ impl Checkpointer {
     /// Starts the thread.
     pub(in crate::store) fn spawn(self: &Arc<Self>) -> std::io::Result<thread::JoinHandle<()>> {
         let checkpointer = Arc::clone(self);
-        let thread = thread::Builder::new().name("metaq-checkpoint".to_owned()).spawn(move || checkpointer.run())?;
+        let thread = thread::Builder::new().name("metaq-checkpt".to_owned()).spawn(move || checkpointer.run())?;
         self.has_thread.store(true, Ordering::Release);
         Ok(thread)
     }

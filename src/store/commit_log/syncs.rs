@@ -102,9 +102,11 @@ impl Syncs {
             times.saturating_record(ns / 1000);
         }
         let usual = self.usual_ns.load(Ordering::Relaxed);
-        // One that takes very long is an exception, not what is usual.
-        let counted = if usual == 0 { ns } else { ns.min(usual.saturating_mul(2)) };
-        let usual = usual - usual / USUAL_SHARE + counted / USUAL_SHARE;
+        let usual = match usual {
+            0 => ns,
+            // One that takes very long is an exception, not what is usual.
+            usual => usual - usual / USUAL_SHARE + ns.min(usual.saturating_mul(2)) / USUAL_SHARE,
+        };
         self.usual_ns.store(usual, Ordering::Relaxed);
     }
 
