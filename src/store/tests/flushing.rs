@@ -42,7 +42,11 @@ fn the_threshold_must_be_exceeded() {
 fn syncs_that_overlap_do_not_count_a_message_twice() {
     let bench = Bench::new(|_| {});
     let partition = bench.partition("t", 0, &PERIODIC);
-    let put_some = |count| (0..count).for_each(|_| drop(put(&bench.store, &partition, b"hello").unwrap()));
+    let put_some = |count| {
+        for _ in 0..count {
+            put(&bench.store, &partition, b"hello").unwrap();
+        }
+    };
     put_some(3);
     let first = partition.about_to_sync();
     put_some(2);

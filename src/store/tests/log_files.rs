@@ -114,6 +114,22 @@ fn a_further_file_that_cannot_be_opened_for_every_lane_leaves_nothing_behind() {
 }
 
 #[test]
+fn many_checkpoints_leave_room_for_records_in_a_file() {
+    let bench = Bench::new(small_log);
+    let name = "n".repeat(190);
+    let partitions: Vec<_> = (0..100).map(|index| bench.partition(&name, index, &GROUP_COMMIT)).collect();
+    for partition in &partitions {
+        put(&bench.store, partition, b"x").unwrap();
+    }
+    partitions.iter().for_each(|partition| partition.make_checkpoint().unwrap());
+    let before = bench.store.pool.next_number();
+    for _ in 0..60 {
+        put(&bench.store, &partitions[0], b"x").unwrap();
+    }
+    assert!(bench.store.pool.next_number() - before < 10);
+}
+
+#[test]
 fn a_close_while_puts_wait_for_the_log_answers_them_first() {
     let bench = Bench::new(small_log);
     let partition = bench.partition("t", 0, &GROUP_COMMIT);
