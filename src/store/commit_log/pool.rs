@@ -203,7 +203,7 @@ impl Pool {
         if self.fs.kind(&path)?.is_some_and(|kind| matches!(kind, Kind::File(_))) {
             self.fs.remove_file(&path)?;
         }
-        let (file, lanes) = self.fill_new(&path).inspect_err(|_| match self.fs.remove_file(&path) {
+        let file = self.fill_new(&path).inspect_err(|_| match self.fs.remove_file(&path) {
             Err(removal) if removal.kind() != io::ErrorKind::NotFound => {
                 warn!(path = %path.display(), %removal, "could not remove an unfinished file of the commit log");
             }
@@ -212,19 +212,19 @@ impl Pool {
         let mut state = lock(&self.state);
         state.files += 1;
         state.full = None;
-        state.free.push_back(LogFile { path, file, lanes });
+        state.free.push_back(file);
         info!(files = state.files, bytes = self.limits.file_bytes, "made a file for the commit log");
         self.changed.notify_all();
         Ok(())
     }
 
     /// Creates a file full of zeros, with an opening for each lane of syncs.
-    fn fill_new(&self, path: &Path) -> io::Result<(Arc<dyn DataFile>, Arc<[Arc<dyn DataFile>]>)> {
+    fn fill_new(&self, path: &Path) -> io::Result<LogFile> {
         let file = self.fs.create(path)?;
         self.fill(&*file)?;
         self.fs.sync_dir(&self.dir)?;
         let lanes = (0..self.limits.lanes).map(|_| self.fs.open(path, Access::ReadWrite));
-        Ok((file, lanes.collect::<io::Result<Vec<_>>>()?.into()))
+        Ok(LogFile { path: path.to_path_buf(), file, lanes: lanes.collect::<io::Result<Vec<_>>>()?.into() })
     }
 
     fn fill(&self, file: &dyn DataFile) -> io::Result<()> {
