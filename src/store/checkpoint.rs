@@ -165,6 +165,9 @@ impl Checkpointer {
                 true
             }
             Err(error) => {
+                if matches!(&error, CommitLogError::Io { source, .. } if is_want_of_space(source)) {
+                    self.pool.note_full(Some(dir.to_path_buf()));
+                }
                 error!(partition = %partition.name(), %error, "could not keep what a poisoned partition has in the commit log: one of its files cannot be used again until that succeeds");
                 false
             }

@@ -182,6 +182,25 @@ fn a_poisoned_partition_does_not_hold_up_the_log_and_loses_nothing() {
 }
 
 #[test]
+fn puts_do_not_wait_for_space_to_keep_what_a_poisoned_partition_has_in_a_full_log() {
+    let bench = Bench::new(|options| {
+        small_log(options);
+        options.data_path = options.data_path.with_file_name(OTHER_VOLUME);
+    });
+    let (bad, good) = (bench.partition("bad", 0, &GROUP_COMMIT), bench.partition("good", 0, &GROUP_COMMIT));
+    put(&bench.store, &bad, b"kept").unwrap();
+    bad.poison_with("its disk failed");
+    bench.wait_for_reserve();
+    *bench.faults.space.lock().unwrap() = Some(0);
+    let put_one = |i| put(&bench.store, &good, text(i).as_bytes());
+    let refused = (0..100).map(put_one).find_map(Result::err);
+    assert!(matches!(refused, Some(AppendError::NoSpace(_))), "{refused:?}");
+    *bench.faults.space.lock().unwrap() = None;
+    wait_until("its messages are set aside", || bench.data().join("transactions/pending.bad-0").exists());
+    wait_until("messages are taken again", || put(&bench.store, &good, b"x").is_ok());
+}
+
+#[test]
 fn a_large_record_is_durable_at_once_and_keeps_its_place_between_small_ones() {
     for settings in [GROUP_COMMIT, PERIODIC] {
         let bench = Bench::new(|_| {});
