@@ -43,6 +43,8 @@ struct Current {
     seed: Seed,
     /// Where the buffer will be written.
     position: u64,
+    /// Where no further frame begins that would not end before it.
+    end: u64,
     pins: Vec<Arc<PartitionLog>>,
 }
 
@@ -73,11 +75,8 @@ impl LogWriter {
 
     /// Whether so many bytes of frames can be added without waiting for another file.
     pub(in crate::store) fn has_room(&self, bytes: usize) -> bool {
-        self.current.as_ref().is_some_and(|current| self.fits(current, bytes))
-    }
-
-    fn fits(&self, current: &Current, bytes: usize) -> bool {
-        current.position + (self.buffer.len() + bytes) as u64 <= self.pool.file_bytes()
+        let fits = |current: &Current| current.position + (self.buffer.len() + bytes) as u64 <= current.end;
+        self.current.as_ref().is_some_and(fits)
     }
 
     /// Begins a frame for up to `bytes` bytes of records, which are appended to [`buffer`](Self::buffer) next.
@@ -249,7 +248,10 @@ impl LogWriter {
         let written = write_all_at(&*file.file, &mut [IoSlice::new(&bytes)], 0).and_then(|()| file.file.sync_data());
         let path = file.path.display();
         written.map_err(|error| self.fail(&format!("could not begin the file {path} of the commit log: {error}")))?;
-        self.current = Some(Current { file, number, seed, position: bytes.len() as u64, pins: Vec::new() });
+        let position = bytes.len() as u64;
+        // A table that leaves too little room makes the file grow: otherwise each frame might need a file of its own.
+        let end = self.pool.file_bytes().max(position + self.pool.file_bytes() / 2);
+        self.current = Some(Current { file, number, seed, position, end, pins: Vec::new() });
         Ok(())
     }
 

@@ -114,6 +114,22 @@ fn a_further_file_that_cannot_be_opened_for_every_lane_leaves_nothing_behind() {
 }
 
 #[test]
+fn many_checkpoints_leave_room_for_records_in_a_file() {
+    let bench = Bench::new(small_log);
+    let name = "n".repeat(190);
+    let partitions: Vec<_> = (0..100).map(|index| bench.partition(&name, index, &GROUP_COMMIT)).collect();
+    for partition in &partitions {
+        put(&bench.store, partition, b"x").unwrap();
+    }
+    partitions.iter().for_each(|partition| partition.make_checkpoint().unwrap());
+    let before = bench.store.pool.next_number();
+    for _ in 0..60 {
+        put(&bench.store, &partitions[0], b"x").unwrap();
+    }
+    assert!(bench.store.pool.next_number() - before < 10);
+}
+
+#[test]
 fn a_close_while_puts_wait_for_the_log_answers_them_first() {
     let bench = Bench::new(small_log);
     let partition = bench.partition("t", 0, &GROUP_COMMIT);
@@ -163,6 +179,25 @@ fn a_poisoned_partition_does_not_hold_up_the_log_and_loses_nothing() {
     assert_eq!(bodies(&store.get("bad", bad.index()).unwrap()), sent);
     assert_eq!(bodies(&store.get("good", good.index()).unwrap()).len(), 150);
     assert!(store.health().is_healthy() && !pending.exists());
+}
+
+#[test]
+fn puts_do_not_wait_for_space_to_keep_what_a_poisoned_partition_has_in_a_full_log() {
+    let bench = Bench::new(|options| {
+        small_log(options);
+        options.data_path = options.data_path.with_file_name(OTHER_VOLUME);
+    });
+    let (bad, good) = (bench.partition("bad", 0, &GROUP_COMMIT), bench.partition("good", 0, &GROUP_COMMIT));
+    put(&bench.store, &bad, b"kept").unwrap();
+    bad.poison_with("its disk failed");
+    bench.wait_for_reserve();
+    *bench.faults.space.lock().unwrap() = Some(0);
+    let put_one = |i| put(&bench.store, &good, text(i).as_bytes());
+    let refused = (0..100).map(put_one).find_map(Result::err);
+    assert!(matches!(refused, Some(AppendError::NoSpace(_))), "{refused:?}");
+    *bench.faults.space.lock().unwrap() = None;
+    wait_until("its messages are set aside", || bench.data().join("transactions/pending.bad-0").exists());
+    wait_until("messages are taken again", || put(&bench.store, &good, b"x").is_ok());
 }
 
 #[test]
