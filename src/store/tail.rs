@@ -27,8 +27,12 @@ const TAIL_AGE: Duration = Duration::from_secs(1);
 /// How soon a tail that found the disk full is tried again.
 const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
-/// Buffers of written tails that are kept for the next ones.
-const SPARE_BUFFERS: usize = 16;
+/// Memory that a tail begins with. Buffers that have grown are not kept: they would go to tails that need less.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// Memory of written tails that is kept for the next ones: as much as tails may hold, so that it is used again instead of
+/// being given out by one thread and given back by another.
+const SPARE_BYTES: usize = ALL_TAILS_BYTES_MAX;
 
 /// The tails of all partitions.
 #[derive(Debug, Default)]
@@ -36,7 +40,14 @@ pub(super) struct Tails {
     bytes: AtomicUsize,
     queue: Mutex<Queue>,
     arrived: Condvar,
-    spare: Mutex<Vec<Vec<u8>>>,
+    spare: Mutex<Spare>,
+}
+
+/// Buffers, and the memory that they hold.
+#[derive(Debug, Default)]
+struct Spare {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +65,14 @@ struct Queue {
 impl Tails {
     /// An empty buffer.
     pub(super) fn take_buffer(&self) -> Vec<u8> {
-        lock(&self.spare).pop().unwrap_or_default()
+        let mut spare = lock(&self.spare);
+        match spare.buffers.pop() {
+            Some(buffer) => {
+                spare.bytes -= buffer.capacity();
+                buffer
+            }
+            None => Vec::with_capacity(BUFFER_BYTES),
+        }
     }
 
     /// Takes back the buffer of a tail that was written.
@@ -62,8 +80,9 @@ impl Tails {
         self.bytes.fetch_sub(buffer.len(), Ordering::Relaxed);
         buffer.clear();
         let mut spare = lock(&self.spare);
-        if spare.len() < SPARE_BUFFERS && buffer.capacity() <= 2 * TAIL_BYTES {
-            spare.push(buffer);
+        if buffer.capacity() <= BUFFER_BYTES && spare.bytes + buffer.capacity() <= SPARE_BYTES {
+            spare.bytes += buffer.capacity();
+            spare.buffers.push(buffer);
         }
     }
 
