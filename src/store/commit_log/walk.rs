@@ -223,7 +223,7 @@ mod tests {
         fastrand::seed(seed);
         for missing in [1_u64, 5, (1 << 32) - 3, (0x0101_0101 << 32) - 2, (1 << 62) + 12345] {
             let mut bytes = Vec::new();
-            for _ in 0..2000 {
+            for _ in 0..20_000 {
                 let number = fastrand::u64(missing.saturating_sub(4)..missing + 8);
                 match fastrand::u8(..4) {
                     0 => bytes.put_bytes(fastrand::u8(..2), fastrand::usize(..12)),
