@@ -178,6 +178,7 @@ fn a_full_disk_keeps_tails_in_memory_and_refuses_further_messages_until_there_is
     for left in [0, 1, 19, 20, 24] {
         partition.file_tail().unwrap();
         let before = partition.written_offset();
+        bench.wait_for_reserve();
         *bench.faults.space.lock().unwrap() = Some(left);
         put(&bench.store, &partition, b"world").unwrap();
         bench.store.shared.tails.file(&partition);
@@ -217,6 +218,7 @@ fn a_partition_that_fails_while_its_tail_waits_for_space_does_not_keep_the_other
     let (partition, same) = (bench.partition("t", 0, &GROUP_COMMIT), bench.partition("t", 1, &GROUP_COMMIT));
     put(&bench.store, &partition, b"hello").unwrap();
     put(&bench.store, &same, b"hello").unwrap();
+    bench.wait_for_reserve();
     *bench.faults.space.lock().unwrap() = Some(3);
     bench.store.shared.tails.file(&partition);
     assert!(matches!(put(&bench.store, &same, b"refused"), Err(AppendError::NoSpace(_))));
@@ -230,6 +232,7 @@ fn a_tail_that_found_the_disk_full_survives_a_kill() {
     let bench = Bench::new(|_| {});
     let partition = bench.partition("t", 0, &PERIODIC);
     put(&bench.store, &partition, b"hello").unwrap();
+    bench.wait_for_reserve();
     *bench.faults.space.lock().unwrap() = Some(3);
     partition.file_tail().unwrap_err();
     let Bench { dir, store, .. } = bench;
@@ -243,6 +246,7 @@ fn a_full_disk_at_a_roll_is_no_loss() {
     let bench = Bench::new(|options| options.max_segment_size = 50);
     let partition = bench.partition("t", 0, &GROUP_COMMIT);
     put(&bench.store, &partition, b"hello").unwrap();
+    bench.wait_for_reserve();
     *bench.faults.space.lock().unwrap() = Some(25);
     put(&bench.store, &partition, b"world").unwrap();
     assert!(matches!(put(&bench.store, &partition, b"again"), Err(AppendError::NoSpace(_))));
@@ -257,6 +261,7 @@ fn a_full_disk_at_a_roll_is_no_loss() {
 fn a_full_disk_at_the_first_message_is_tried_again() {
     let bench = Bench::new(|_| {});
     let partition = bench.partition("t", 0, &GROUP_COMMIT);
+    bench.wait_for_reserve();
     *bench.faults.space.lock().unwrap() = Some(0);
     assert!(matches!(put(&bench.store, &partition, b"x"), Err(AppendError::NoSpace(_))));
     *bench.faults.space.lock().unwrap() = None;
@@ -270,6 +275,7 @@ fn a_failed_write_that_cannot_be_undone_poisons_and_a_restart_recovers() {
     put(&bench.store, &partition, b"hello").unwrap();
     partition.file_tail().unwrap();
     put(&bench.store, &partition, b"world").unwrap();
+    bench.wait_for_reserve();
     *bench.faults.space.lock().unwrap() = Some(10);
     bench.faults.fail_cut.store(true, Ordering::SeqCst);
     assert!(is_poisoned(&partition.file_tail()));
