@@ -10,6 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::DEADLINE;
 use common::in_process::{Setup, TestBroker};
+use common::output::{assert_status, text};
 use metaq::client::{BrokerClient, ConnectionOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -59,16 +60,6 @@ fn bench(address: &str, arguments: &[&str]) -> Command {
     command.args(["bench", arguments[0], "--server", address, "--topic", "test"]).args(&arguments[1..]);
     command.stdin(Stdio::null()).env_remove("RUST_LOG");
     command
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-#[track_caller]
-fn assert_status(output: &Output, status: i32) {
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(status), "stdout: {out}\nstderr: {err}");
 }
 
 /// The only line of an output.

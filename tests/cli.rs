@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use common::in_process::{Setup, TestBroker};
-use serde_json::Value;
+use common::output::{assert_status, json_lines, text};
 
 /// A broker for commands that run in processes of their own.
 struct Server {
@@ -53,20 +53,6 @@ fn with_input(mut command: Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input).unwrap();
     child.wait_with_output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-#[track_caller]
-fn assert_status(output: &Output, status: i32) {
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(status), "stdout: {out}\nstderr: {err}");
-}
-
-fn json_lines(output: &Output) -> Vec<Value> {
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// The names of an object's members, in their order on the line.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use common::in_process::{Setup, TestBroker};
+use common::output::{assert_status, json_lines, text};
 use metaq::id::MessageId;
 use metaq::message::{RecordHeader, checksum};
 use serde_json::{Value, json};
@@ -101,20 +102,6 @@ impl Stopped {
     async fn start(self) -> TestBroker {
         TestBroker::in_dir(self.dir, Setup::default()).await.unwrap()
     }
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-#[track_caller]
-fn assert_status(output: &Output, status: i32) {
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(status), "stdout: {out}\nstderr: {err}");
-}
-
-fn json_lines(output: &Output) -> Vec<Value> {
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[test]

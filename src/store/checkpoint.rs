@@ -11,10 +11,10 @@ use tracing::{error, info, warn};
 use super::commit_log::error::CommitLogError;
 use super::commit_log::files::LogFiles;
 use super::commit_log::format::Body;
-use super::commit_log::pool::{Pool, Sealed, is_want_of_space};
+use super::commit_log::pool::{Pool, Sealed};
 use super::commit_log::walk::walk;
 use super::error::AppendError;
-use super::fs::read_exact_at;
+use super::fs::{is_full, read_exact_at};
 use super::guard::lock;
 use super::partition::PartitionLog;
 use super::set_aside::{self, Kind};
@@ -133,7 +133,7 @@ impl Checkpointer {
             }
             Err(error) => {
                 *lock(&self.file_failed) = Some(Instant::now());
-                if is_want_of_space(&error) && !has_another {
+                if is_full(&error) && !has_another {
                     self.pool.note_full(Some(self.pool.dir().to_path_buf()));
                 }
                 error!(%error, "could not make a further file for the commit log: free space on dataLogPath");
@@ -172,7 +172,7 @@ impl Checkpointer {
             }
             Err(error) => {
                 if let CommitLogError::Io { source, .. } = &error
-                    && is_want_of_space(source)
+                    && is_full(source)
                 {
                     // Puts that need the file are refused with the reason instead of waiting.
                     self.pool.note_full(Some(dir.to_path_buf()));

@@ -13,13 +13,13 @@ use super::checkpoint::Checkpointer;
 use super::clean_stop;
 use super::closed::ClosedPartitions;
 use super::commit_log::files::remove_files;
-use super::commit_log::pool::{Pool, PoolLimits, is_want_of_space};
+use super::commit_log::pool::{Pool, PoolLimits};
 use super::commit_log::syncs::Syncs;
 use super::commit_log::writer::LogWriter;
 use super::committer::{COMMITTERS, Committer, LANES};
 use super::error::{InvalidPartitionRange, StoreError};
 use super::flush::{self, Flusher, LogFlush};
-use super::fs::FileSystem;
+use super::fs::{FileSystem, is_full};
 use super::guard::lock;
 use super::health::{FailedPartition, Health};
 use super::housekeeping::{FreeSpace, Housekeeping};
@@ -128,7 +128,7 @@ impl Store {
         let pool = Arc::new(Pool::new(Arc::clone(&fs), &transactions, limits, recovered.next_file_number.max(1)));
         pool.make_file().map_err(|source| {
             let path = transactions.clone();
-            if is_want_of_space(&source) {
+            if is_full(&source) {
                 return StoreError::NoSpaceForLog { path, file_bytes: options.commit_log_file_bytes };
             }
             StoreError::Io { action: "make the commit log in", path, source }

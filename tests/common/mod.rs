@@ -8,6 +8,7 @@ pub mod broker;
 pub mod in_process;
 #[cfg(feature = "broker")]
 pub mod java;
+pub mod output;
 pub mod process;
 pub mod raw;
 pub mod wire;

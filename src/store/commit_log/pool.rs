@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::format::file_name;
 use crate::store::error::AppendError;
-use crate::store::fs::{Access, DataFile, FileSystem, Kind, is_full, write_all_at};
+use crate::store::fs::{Access, DataFile, FileSystem, Kind, write_all_at};
 use crate::store::guard::lock;
 use crate::store::partition::PartitionLog;
 
@@ -258,9 +258,4 @@ impl Pool {
     pub(in crate::store) fn is_closed(&self) -> bool {
         lock(&self.state).closed
     }
-}
-
-/// Whether making a file failed for want of space.
-pub(in crate::store) fn is_want_of_space(error: &io::Error) -> bool {
-    is_full(error)
 }

@@ -194,10 +194,6 @@ impl LogWriter {
     /// When the log fails.
     pub(in crate::store) fn make_durable(&mut self) -> Result<(), AppendError> {
         self.write()?;
-        self.sync_all()
-    }
-
-    fn sync_all(&mut self) -> Result<(), AppendError> {
         if let Some(covered) = self.unsynced() {
             self.syncs.sync(&covered, Lane::Writer);
             self.spare = self.syncs.mark(covered);

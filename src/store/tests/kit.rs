@@ -180,3 +180,19 @@ pub(super) fn files(dir: &Path) -> Vec<(String, u64)> {
     files.sort();
     files
 }
+
+/// Everything below a directory: paths in order, with the content of files.
+pub(super) fn snapshot(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(snapshot(&path));
+            all.push((path, None));
+        } else {
+            all.push((path.clone(), Some(std::fs::read(&path).unwrap())));
+        }
+    }
+    all.sort();
+    all
+}

@@ -1,5 +1,4 @@
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -39,21 +38,6 @@ fn refusal(dir: &TempDir) -> String {
     after.retain(|(path, _)| !path.ends_with("transactions"));
     assert_eq!(before, after, "a refused start changes nothing");
     text
-}
-
-fn snapshot(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            all.extend(snapshot(&path));
-            all.push((path, None));
-        } else {
-            all.push((path.clone(), Some(fs::read(&path).unwrap())));
-        }
-    }
-    all.sort();
-    all
 }
 
 #[test]

@@ -86,21 +86,6 @@ fn is_new_log(path: &Path) -> bool {
     is_log && fs::read(path).unwrap().iter().all(|&byte| byte == 0)
 }
 
-fn snapshot(dir: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            all.extend(snapshot(&path));
-            all.push((path, None));
-        } else {
-            all.push((path.clone(), Some(fs::read(&path).unwrap())));
-        }
-    }
-    all.sort();
-    all
-}
-
 /// Records of 25 bytes each, with ids from `first` on.
 fn five(first: i64, count: i64) -> Vec<u8> {
     (first..first + count).flat_map(|id| record(id, format!("{id:05}").as_bytes())).collect()
