@@ -271,6 +271,8 @@ impl PlainPuts<'_> {
     /// Takes as many as there are at the start of the input: how many bytes those were. Stops when the batch is full.
     fn take(&mut self, input: &[u8], batch: &mut Batch) -> usize {
         let (mut taken, mut count, mut bytes) = (0, 0, 0);
+        let era = self.reactor.processor().routes().era();
+        self.route.take_if(|route| route.era() != era);
         while let Some((put, len)) = PlainPut::decode(input.get(taken..).unwrap_or_default(), self.limits) {
             if batch.is_full() {
                 break;

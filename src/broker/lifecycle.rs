@@ -20,6 +20,7 @@ use super::identity::Identity;
 use super::listener::{self, Acceptor};
 use super::processor::Processor;
 use super::reactors::{Reactors, default_threads};
+use super::reload::{LastReload, ReloadError, ReloadReport, Reloader};
 use super::topics::{Topics, settings_of, store_settings};
 use crate::config::{ServerConfig, ZooKeeperConfig};
 use crate::id::{BrokerUrl, TopicName};
@@ -92,6 +93,7 @@ pub struct Broker {
     url: BrokerUrl,
     store: Arc<Store>,
     processor: Arc<Processor>,
+    reloader: Arc<Reloader>,
     registration: Option<Registration>,
     sync_time: Duration,
     connections: TaskTracker,
@@ -147,8 +149,7 @@ impl Broker {
         let url = BrokerUrl::new(&host, address.port());
         let identity = Identity { id: config.system.broker_id, url: url.clone() };
         let topics = Arc::new(Topics::new(Arc::clone(&config), &identity, &store));
-        let processor =
-            Arc::new(Processor::new(identity, Arc::clone(&config), Arc::clone(&topics), Arc::clone(&store)));
+        let processor = Arc::new(Processor::new(identity, Arc::clone(&topics), Arc::clone(&store)));
         let reactors = Reactors::start(io_threads(&config), &processor).map_err(StartError::Thread)?;
         let connections = TaskTracker::new();
         let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
@@ -176,6 +177,7 @@ impl Broker {
             address,
             url,
             store,
+            reloader: Arc::new(Reloader::new(Arc::clone(&processor))),
             processor,
             registration,
             sync_time,
@@ -210,6 +212,21 @@ impl Broker {
     /// Where the registration stands; `None` without ZooKeeper.
     pub fn registration_state(&self) -> Option<RegistrationState> {
         self.registration.as_ref().map(|registration| registration.state().borrow().clone())
+    }
+
+    /// Reads the configuration file again and takes over its topics, while everything goes on (03 §7).
+    ///
+    /// Not cancelled with its future: once begun it runs to its end.
+    ///
+    /// # Errors
+    /// When the file has any error, or a data path cannot be used: then nothing changes.
+    pub async fn reload(&self) -> Result<ReloadReport, ReloadError> {
+        self.reloader.reload().await
+    }
+
+    /// How the last reload ended; `None` if there was none.
+    pub fn last_reload(&self) -> Option<LastReload> {
+        self.reloader.last()
     }
 
     /// Stops: everything that was answered stays, what is on its way is answered. `hurry` cuts the waiting for clients

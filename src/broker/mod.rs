@@ -10,6 +10,7 @@
 //! | `processor` | carrying out commands |
 //! | `refusal` | every answer that is no success, with its text |
 //! | `routes` | where puts of a topic go, found once |
+//! | `reload` | taking over a changed configuration file |
 //! | `topics` | which topics are served, and which ZooKeeper is to show |
 //! | `counters`, `realtime` | what `stats` tells |
 
@@ -29,9 +30,11 @@ mod reactor;
 mod reactors;
 mod realtime;
 mod refusal;
+mod reload;
 mod room;
 mod routes;
 mod topics;
 mod transfer;
 
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};
+pub use reload::{LastReload, ReloadError, ReloadReport};

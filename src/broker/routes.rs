@@ -1,6 +1,7 @@
 //! Where the puts of a topic go, found once and used for many.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::id::PartitionIndex;
@@ -10,6 +11,7 @@ use crate::store::PartitionLog;
 #[derive(Debug)]
 pub(super) struct Route {
     topic: Box<str>,
+    era: Era,
     /// One place for each partition that accepts puts; filled as they are used.
     partitions: Box<[OnceLock<Arc<PartitionLog>>]>,
     /// Whether realtime statistics are kept.
@@ -19,6 +21,11 @@ pub(super) struct Route {
 impl Route {
     pub(super) fn topic(&self) -> &str {
         &self.topic
+    }
+
+    /// The configuration that it was learned under.
+    pub(super) fn era(&self) -> Era {
+        self.era
     }
 
     /// The partition, if it was used before and still is what it was.
@@ -36,17 +43,36 @@ impl Route {
     }
 }
 
+/// The configuration that a route was learned under, by its place in the sequence of reloads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Era(u64);
+
 /// The routes of all topics that were put to. As many as there are topics, which have a limit of their own.
 #[derive(Debug, Default)]
-pub(super) struct Routes(RwLock<HashMap<Box<str>, Arc<Route>>>);
+pub(super) struct Routes {
+    map: RwLock<HashMap<Box<str>, Arc<Route>>>,
+    era: AtomicU64,
+}
 
 impl Routes {
     pub(super) fn find(&self, topic: &str) -> Option<Arc<Route>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(topic).cloned()
+        self.map.read().unwrap_or_else(PoisonError::into_inner).get(topic).cloned()
     }
 
-    /// Remembers where an accepted put went.
-    pub(super) fn learn(&self, partition: &Arc<PartitionLog>, num_partitions: u32, statistics: bool) {
+    /// The present era: to be asked before the configuration is.
+    pub(super) fn era(&self) -> Era {
+        Era(self.era.load(Ordering::Acquire))
+    }
+
+    /// Forgets everything, also what is being learned under the configuration that was in force until now.
+    pub(super) fn forget_all(&self) {
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        self.era.fetch_add(1, Ordering::AcqRel);
+        map.clear();
+    }
+
+    /// Remembers where an accepted put went, unless the era in which it was accepted is over.
+    pub(super) fn learn(&self, era: Era, partition: &Arc<PartitionLog>, num_partitions: u32, statistics: bool) {
         let topic = partition.topic().as_str();
         let route = self.find(topic).filter(|route| {
             // A partition that was deleted and made anew needs a place of its own.
@@ -56,9 +82,11 @@ impl Routes {
         let route = route.unwrap_or_else(|| {
             let places = usize::try_from(num_partitions).unwrap_or(0);
             let partitions = std::iter::repeat_with(OnceLock::new).take(places).collect();
-            let route = Arc::new(Route { topic: topic.into(), partitions, statistics });
-            let mut routes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            routes.insert(topic.into(), Arc::clone(&route));
+            let route = Arc::new(Route { topic: topic.into(), era, partitions, statistics });
+            let mut routes = self.map.write().unwrap_or_else(PoisonError::into_inner);
+            if self.era() == era {
+                routes.insert(topic.into(), Arc::clone(&route));
+            }
             route
         });
         route.learn(partition);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, Guard};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
@@ -20,7 +21,8 @@ const REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 /// The topics of a broker: those of its configuration, those found on disk, and those born from a wildcard pattern.
 #[derive(Debug)]
 pub(super) struct Topics {
-    config: Arc<ServerConfig>,
+    /// Replaced by a reload, with `born` held.
+    config: ArcSwap<ServerConfig>,
     /// Topics without a section of their own that are shown in ZooKeeper: found on disk or born since.
     born: Mutex<HashSet<TopicName>>,
     refusals: Mutex<Quiet>,
@@ -29,9 +31,16 @@ pub(super) struct Topics {
 
 /// Why a topic cannot be born.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the broker serves {limit} topics of wildcard patterns already; raise maxWildcardTopics or remove topics")]
-pub(super) struct TooManyTopics {
-    limit: usize,
+pub(super) enum Unborn {
+    /// There are too many.
+    #[error("the broker serves {limit} topics of wildcard patterns already; raise maxWildcardTopics or remove topics")]
+    TooMany {
+        /// `maxWildcardTopics`.
+        limit: usize,
+    },
+    /// The configuration has just changed.
+    #[error("the configuration does not admit the topic any more")]
+    NotAdmitted,
 }
 
 impl Topics {
@@ -49,11 +58,40 @@ impl Topics {
         };
         let born = on_disk.into_iter().filter(|name| config.topics.configured(name.as_str()).is_none()).collect();
         let refusals = Mutex::new(Quiet::new(REFUSAL_LOG_PERIOD));
-        Self { config, born: Mutex::new(born), refusals, desired: watch::Sender::new(Arc::new(desired)) }
+        let desired = watch::Sender::new(Arc::new(desired));
+        Self { config: ArcSwap::new(config), born: Mutex::new(born), refusals, desired }
     }
 
     fn born(&self) -> MutexGuard<'_, HashSet<TopicName>> {
         self.born.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The configuration in force.
+    pub(super) fn config(&self) -> Guard<Arc<ServerConfig>> {
+        self.config.load()
+    }
+
+    /// Serves the topics of another configuration from now on. One that had a section or a pattern and has neither any
+    /// more disappears from ZooKeeper; one that was only found on disk stays.
+    pub(super) fn reload(&self, new: Arc<ServerConfig>, store: &Store) {
+        let mut born = self.born();
+        let old = self.config.swap(Arc::clone(&new));
+        let was_admitted = |name: &TopicName| old.topics.admission(name.as_str()).is_some();
+        let is_configured = |name: &TopicName| new.topics.configured(name.as_str()).is_some();
+        let is_gone = |name: &TopicName| was_admitted(name) && new.topics.admission(name.as_str()).is_none();
+        // One that has lost its section but is admitted by a pattern lives on if it has data.
+        let with_data = store.topics();
+        let lives_on = old.topics.iter().map(|topic| &topic.name).filter(|&name| with_data.contains_key(name));
+        born.extend(lives_on.cloned());
+        born.retain(|name| !is_configured(name) && !is_gone(name));
+        let configured = new.topics.iter().map(|topic| (topic.name.clone(), registration(&topic.settings)));
+        let others = born.iter().map(|name| (name.clone(), registration(new.topics.defaults())));
+        let topics = configured.chain(others).collect();
+        self.desired.send_modify(|desired| {
+            let desired = Arc::make_mut(desired);
+            desired.checksum = new.checksum;
+            desired.topics = topics;
+        });
     }
 
     /// What the registration is to bring about.
@@ -61,54 +99,43 @@ impl Topics {
         self.desired.subscribe()
     }
 
-    /// The settings under which puts to a topic are accepted.
-    pub(super) fn admit(&self, topic: &str) -> Option<&TopicSettings> {
-        self.config.topics.admission(topic).map(|admission| admission.settings())
-    }
-
     /// Whether realtime statistics are kept of a topic, by its own section or that of the pattern that admits it
     /// (03 §12). Never of one that does not exist yet: what clients merely ask for must not take memory.
     pub(super) fn keeps_statistics(&self, topic: &str) -> bool {
-        match self.config.topics.admission(topic) {
+        let config = self.config();
+        match config.topics.admission(topic) {
             Some(Admission::Configured(topic)) => topic.settings.stat,
             Some(Admission::Wildcard { pattern, .. }) => {
-                let section = self.config.topics.configured(pattern.name().as_str());
+                let section = config.topics.configured(pattern.name().as_str());
                 section.is_some_and(|section| section.settings.stat) && self.born().contains(topic)
             }
             None => false,
         }
     }
 
-    /// The settings of a topic's section, or the system's.
-    pub(super) fn settings(&self, topic: &str) -> &TopicSettings {
-        settings_of(&self.config, topic)
-    }
-
-    /// The topics with a section.
-    pub(super) fn configured(&self) -> impl Iterator<Item = &TopicName> {
-        self.config.topics.iter().map(|topic| &topic.name)
-    }
-
     /// Lets ZooKeeper know of a topic that gets its first partition. Only notes it: registering never delays a put.
-    pub(super) fn announce(&self, topic: &TopicName) -> Result<(), TooManyTopics> {
-        if self.config.topics.configured(topic.as_str()).is_some() {
+    pub(super) fn announce(&self, topic: &TopicName) -> Result<(), Unborn> {
+        if self.config().topics.configured(topic.as_str()).is_some() {
             return Ok(());
         }
-        let limit = self.config.metaq.max_wildcard_topics;
         let mut born = self.born();
-        if born.contains(topic) {
-            return Ok(());
+        let config = self.config();
+        match config.topics.admission(topic.as_str()) {
+            Some(Admission::Configured(_)) => return Ok(()),
+            Some(Admission::Wildcard { .. }) if born.contains(topic) => return Ok(()),
+            Some(Admission::Wildcard { .. }) => {}
+            None => return Err(Unborn::NotAdmitted),
         }
+        let limit = config.metaq.max_wildcard_topics;
         if born.len() >= limit {
             if let Some(refused) = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count() {
                 warn!(%topic, limit, refused, "refusing a topic beyond maxWildcardTopics");
             }
-            return Err(TooManyTopics { limit });
+            return Err(Unborn::TooMany { limit });
         }
         info!(%topic, "new topic of a wildcard pattern");
         born.insert(topic.clone());
-        drop(born);
-        let registration = registration(self.settings(topic.as_str()));
+        let registration = registration(config.topics.defaults());
         self.desired.send_modify(|desired| {
             Arc::make_mut(desired).topics.insert(topic.clone(), registration);
         });

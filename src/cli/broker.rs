@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -75,14 +76,12 @@ pub(super) fn load(file: &std::path::Path) -> anyhow::Result<ServerConfig> {
     for warning in &config.warnings {
         warn!("{}", warning.located(Some(file)));
     }
-    for topic in config.topics.iter().filter(|topic| !topic.filters.is_empty()) {
-        warn!(topic = %topic.name, "message filters (group.*) are not available in this release: consumers get every message");
-    }
     Ok(config)
 }
 
 async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<()> {
     let mut signals = StopSignals::new().context("cannot handle signals")?;
+    let mut reloads = signal(SignalKind::hangup()).context("cannot handle signals")?;
     if options.local {
         warn!(
             "local mode: serving without a ZooKeeper, to clients that name this broker's address; listening for this machine only unless bindAddress says otherwise"
@@ -97,6 +96,7 @@ async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<(
             None
         }
         conflict = conflict(&broker) => Some(conflict),
+        never = reload_when_asked(&broker, &mut reloads) => never,
     };
     let hurry = CancellationToken::new();
     if conflict.is_some() {
@@ -125,6 +125,16 @@ async fn conflict(broker: &Broker) -> crate::zk::IdConflict {
         Err(conflict) => conflict,
         Ok(()) => std::future::pending().await,
     }
+}
+
+/// Reloads the configuration at each HUP. The log says what came of it.
+async fn reload_when_asked<T>(broker: &Broker, reloads: &mut Signal) -> T {
+    while reloads.recv().await.is_some() {
+        info!(signal = "HUP", "reloading the configuration");
+        // Logged where it happens.
+        let _ = broker.reload().await;
+    }
+    std::future::pending().await
 }
 
 /// Each connection and each segment takes a descriptor; the usual limit of 1 024 is for other kinds of programs.

@@ -8,9 +8,11 @@
 //!    expressions (`expr`).
 //! 3. [`ServerConfig`]: the whole, immutable and comparable part by part.
 //! 4. [`EffectiveConfig`]: the values in force, for people (INI) and programs (JSON).
+//! 5. [`Changes`]: what another file means for a broker that runs.
 //!
 //! Keys that only this broker knows live in the section `[metaq]`, which the Java broker ignores.
 
+mod changes;
 mod environment;
 mod error;
 mod expr;
@@ -28,6 +30,7 @@ mod topics;
 mod value;
 mod zookeeper;
 
+pub use changes::{AddedTopic, ChangedKey, ChangedTopic, Changes};
 pub use environment::Environment;
 pub use error::{ConfigError, ConfigErrors, ConfigProblem, MAX_FILE_BYTES, MAX_PROBLEMS, Warning};
 pub use expr::{ExprError, evaluate};

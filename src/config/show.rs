@@ -24,7 +24,7 @@ impl ServerConfig {
         EffectiveConfig(self)
     }
 
-    fn sections(&self) -> [(&'static str, Vec<(&'static str, Value)>); 3] {
+    pub(super) fn sections(&self) -> [(&'static str, Vec<(&'static str, Value)>); 3] {
         [("system", self.system.entries()), ("zookeeper", self.zookeeper.entries()), ("metaq", self.metaq.entries())]
     }
 }

@@ -114,13 +114,25 @@ impl Topics {
         &self.patterns
     }
 
+    fn empty(defaults: TopicSettings) -> Self {
+        Self { list: Vec::new(), by_name: HashMap::new(), patterns: Vec::new(), defaults }
+    }
+
+    fn push(&mut self, topic: TopicConfig) {
+        self.patterns.extend(TopicPattern::new(&topic.name));
+        self.by_name.insert(topic.name.clone(), self.list.len());
+        self.list.push(topic);
+    }
+
+    /// The same sections, with other values where they have none of their own.
+    pub(super) fn with_defaults(&self, defaults: &TopicSettings) -> Self {
+        let mut topics = Self::empty(defaults.clone());
+        self.list.iter().for_each(|topic| topics.push(topic.with_defaults(defaults)));
+        topics
+    }
+
     pub(super) fn read(file: &IniFile, system: &SystemConfig, problems: &mut Problems) -> Self {
-        let mut topics = Self {
-            list: Vec::new(),
-            by_name: HashMap::new(),
-            patterns: Vec::new(),
-            defaults: TopicSettings::of_system(system),
-        };
+        let mut topics = Self::empty(TopicSettings::of_system(system));
         for section in file.sections() {
             let Some(name) = section.name().strip_prefix(TOPIC_PREFIX) else {
                 continue;
@@ -128,9 +140,7 @@ impl Topics {
             match TopicName::new(name) {
                 Ok(name) => {
                     let topic = TopicConfig::read(name, section, &topics.defaults, problems);
-                    topics.patterns.extend(TopicPattern::new(&topic.name));
-                    topics.by_name.insert(topic.name.clone(), topics.list.len());
-                    topics.list.push(topic);
+                    topics.push(topic);
                 }
                 Err(error) => problems.error(section.line(), Some(section.name()), error.to_string()),
             }
@@ -197,7 +207,31 @@ impl TopicConfig {
                 filters.insert(group.to_owned(), option.value.clone());
             }
         }
+        if !filters.is_empty() {
+            let message = "message filters (group.*) are not available in this release: consumers get every message";
+            problems.warn(section.line(), section.name(), message.to_owned());
+        }
         Self { name, settings, filters, explicit }
+    }
+
+    /// The same section, with other values where it has none of its own.
+    fn with_defaults(&self, defaults: &TopicSettings) -> Self {
+        let (own, mut settings) = (&self.settings, defaults.clone());
+        for key in &self.explicit {
+            match *key {
+                "numPartitions" => settings.num_partitions = own.num_partitions,
+                "stat" => settings.stat = own.stat,
+                "deletePolicy" => settings.delete_policy = own.delete_policy,
+                "deleteWhen" => settings.delete_when.clone_from(&own.delete_when),
+                "dataPath" => settings.data_path.clone_from(&own.data_path),
+                "unflushInterval" => settings.unflush_interval = own.unflush_interval,
+                "unflushThreshold" => settings.unflush_threshold = own.unflush_threshold,
+                "acceptPublish" => settings.accept_publish = own.accept_publish,
+                "acceptSubscribe" => settings.accept_subscribe = own.accept_subscribe,
+                _ => debug_assert!(false, "{key} is no key of a topic"),
+            }
+        }
+        Self { settings, ..self.clone() }
     }
 
     /// All keys and filters with the values in force.

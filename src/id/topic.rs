@@ -30,6 +30,12 @@ pub enum InvalidTopicName {
     Character(char),
 }
 
+impl serde::Serialize for TopicName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
 impl TopicName {
     /// Longest admissible name: with `-` and a partition number it still fits a directory entry of 255 bytes.
     pub const MAX_BYTES: usize = 200;

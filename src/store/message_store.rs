@@ -231,16 +231,7 @@ impl Store {
             return Err(StoreError::Closed);
         }
         let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
-        if locks.lock(&*self.shared.fs, &data_path)? {
-            let data_paths = std::slice::from_ref(&data_path);
-            let largest_id = load(&self.shared, &self.options, &self.topics, data_paths, &lock(&self.hints))
-                .inspect_err(|_| locks.release(&data_path))?;
-            if let Some(largest_id) = largest_id {
-                self.ids.raise_above(largest_id);
-            }
-            self.free_space.watch(data_path.clone());
-            info!(path = %data_path.display(), "data path added");
-        }
+        self.add_path(&mut locks, &data_path)?;
         if let Some(partition) = self.get(topic.as_str(), index) {
             return Ok(partition);
         }
@@ -254,6 +245,33 @@ impl Store {
             let _error = partition.poison_with(&closed.reason);
         }
         Ok(self.topics.get_or_insert(partition))
+    }
+
+    /// Makes a data path known, as [`get_or_create`](Self::get_or_create) does it for a new partition: it is locked, and
+    /// what is in it is loaded. Nothing happens if it is known.
+    ///
+    /// # Errors
+    /// When the path cannot be used, or the store is closed.
+    pub fn add_data_path(&self, path: &Path) -> Result<(), StoreError> {
+        let mut locks = lock(&self.locks);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(StoreError::Closed);
+        }
+        self.add_path(&mut locks, &absolute(path)?)
+    }
+
+    fn add_path(&self, locks: &mut LockedDirs, path: &Path) -> Result<(), StoreError> {
+        if locks.lock(&*self.shared.fs, path)? {
+            let data_paths = [path.to_path_buf()];
+            let largest_id = load(&self.shared, &self.options, &self.topics, &data_paths, &lock(&self.hints))
+                .inspect_err(|_| locks.release(path))?;
+            if let Some(largest_id) = largest_id {
+                self.ids.raise_above(largest_id);
+            }
+            self.free_space.watch(path.to_path_buf());
+            info!(path = %path.display(), "data path added");
+        }
+        Ok(())
     }
 
     /// Removes segments of a partition from the oldest on while `is_due` says so: never the last one, nor what is not

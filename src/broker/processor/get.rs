@@ -65,7 +65,7 @@ impl Processor {
 
     /// A connection must not fall silent for so long that it counts as idle.
     fn longest_wait(&self, asked: Duration) -> Duration {
-        let idle = Duration::from_millis(self.config.metaq.connection_idle_timeout_ms);
+        let idle = Duration::from_millis(self.topics.config().metaq.connection_idle_timeout_ms);
         let longest = if idle.is_zero() { MAX_WAIT } else { MAX_WAIT.min(idle / 2) };
         asked.min(longest)
     }
@@ -143,7 +143,9 @@ impl Processor {
         match outcome {
             ReadOutcome::Region(region) => Found::Region(region),
             ReadOutcome::BelowMin(min) => Found::Refusal(Refusal::ContinueAt(min)),
-            ReadOutcome::BeyondEnd(end) if offset == Offset::LATEST || self.config.system.update_consumer_offsets => {
+            ReadOutcome::BeyondEnd(end)
+                if offset == Offset::LATEST || self.topics.config().system.update_consumer_offsets =>
+            {
                 Found::Refusal(Refusal::ContinueAt(end))
             }
             ReadOutcome::BeyondEnd(_) => Found::Refusal(Refusal::NothingAt(offset)),

@@ -22,7 +22,6 @@ use super::refusal::Refusal;
 use super::room::Room;
 use super::routes::Routes;
 use super::topics::Topics;
-use crate::config::ServerConfig;
 use crate::protocol::{Request, Response, Status, TransactionType};
 use crate::store::{Committer, Store};
 
@@ -37,7 +36,6 @@ const FAILURE_LOG_PERIOD: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Processor {
     identity: Arc<Identity>,
-    config: Arc<ServerConfig>,
     topics: Arc<Topics>,
     store: Arc<Store>,
     counters: Arc<Counters>,
@@ -51,11 +49,10 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    pub(super) fn new(identity: Identity, config: Arc<ServerConfig>, topics: Arc<Topics>, store: Arc<Store>) -> Self {
-        let receive_room = Room::new(config.metaq.max_receiving_bytes);
+    pub(super) fn new(identity: Identity, topics: Arc<Topics>, store: Arc<Store>) -> Self {
+        let receive_room = Room::new(topics.config().metaq.max_receiving_bytes);
         Self {
             identity: Arc::new(identity),
-            config,
             topics,
             store,
             counters: Arc::default(),
@@ -87,11 +84,19 @@ impl Processor {
         self.store.committer()
     }
 
+    pub(super) fn topics(&self) -> &Arc<Topics> {
+        &self.topics
+    }
+
+    pub(super) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
     pub(super) fn routes(&self) -> &Routes {
         &self.routes
     }
 
-    fn is_stopping(&self) -> bool {
+    pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 

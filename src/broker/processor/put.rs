@@ -9,8 +9,8 @@ use super::Processor;
 use crate::broker::batch::Batch;
 use crate::broker::realtime::Kind;
 use crate::broker::refusal::Refusal;
-use crate::broker::routes::Route;
-use crate::broker::topics::store_settings;
+use crate::broker::routes::{Era, Route};
+use crate::broker::topics::{settings_of, store_settings};
 use crate::config::TopicSettings;
 use crate::id::{PartitionIndex, TopicName};
 use crate::message::{NO_CHECKSUM, checksum};
@@ -21,6 +21,7 @@ impl Processor {
     /// Accepts a put into the batch, or refuses it.
     pub(super) fn put(&self, put: Put, batch: &mut Batch) {
         self.counters.puts.add_one();
+        let era = self.routes.era();
         let accepted = self.accept(&put);
         // Asked afterwards: the put may be the one that the topic is born with.
         if self.topics.keeps_statistics(&put.topic) {
@@ -29,7 +30,7 @@ impl Processor {
         }
         match accepted {
             Ok((partition, checksum)) => {
-                self.learn_route(&partition);
+                self.learn_route(era, &partition);
                 batch.puts.push_bytes(&partition, put.flag, checksum, put.body, put.opaque.get().cast_unsigned());
             }
             Err(refusal) => {
@@ -51,9 +52,9 @@ impl Processor {
             return Err(Refusal::PutToClosed { topic, partition: put.partition });
         }
         let failed = |partition, detail| Refusal::Put { topic, partition, detail };
-        let settings = self
-            .topics
-            .admit(topic)
+        let config = self.topics.config();
+        let settings = config
+            .topic(topic)
             .ok_or_else(|| failed(put.partition, format!("The server do not accept topic {topic}")))?;
         let partition = if put.partition == PartitionIndex::RANDOM {
             self.random_open_partition(topic, settings)
@@ -77,13 +78,13 @@ impl Processor {
     }
 
     /// Lets further puts to the same place take the short way.
-    fn learn_route(&self, partition: &Arc<PartitionLog>) {
+    fn learn_route(&self, era: Era, partition: &Arc<PartitionLog>) {
         let topic = partition.topic().as_str();
         if self.routes.find(topic).is_some_and(|route| route.partition(partition.index()).is_some()) {
             return;
         }
-        if let Some(settings) = self.topics.admit(topic) {
-            self.routes.learn(partition, settings.num_partitions, self.topics.keeps_statistics(topic));
+        if let Some(settings) = self.topics.config().topic(topic) {
+            self.routes.learn(era, partition, settings.num_partitions, self.topics.keeps_statistics(topic));
         }
     }
 
@@ -107,7 +108,11 @@ impl Processor {
     ) -> Result<Arc<PartitionLog>, String> {
         let name = TopicName::new(topic).map_err(|error| error.to_string())?;
         self.topics.announce(&name).map_err(|error| error.to_string())?;
-        self.store.get_or_create(&name, partition, &store_settings(settings)).map_err(|error| {
+        let created = self.store.get_or_create(&name, partition, &store_settings(settings));
+        // A reload that came in between has not seen it, or has left it with older settings.
+        let created =
+            created.inspect(|log| log.set_settings(&store_settings(settings_of(&self.topics.config(), &name))));
+        created.map_err(|error| {
             if let Some(failures) = self.partition_failures.lock().unwrap_or_else(PoisonError::into_inner).count() {
                 error!(topic, %partition, %error, failures, "cannot make a partition");
             }

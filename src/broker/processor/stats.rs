@@ -12,6 +12,7 @@ use super::Processor;
 use crate::broker::identity::VERSION;
 use crate::broker::realtime::Kind;
 use crate::broker::refusal::Refusal;
+use crate::broker::topics::settings_of;
 use crate::config::MAX_FILE_BYTES;
 use crate::id::TopicName;
 use crate::protocol::{Response, Stats, Status};
@@ -79,7 +80,8 @@ impl Processor {
     fn broker_stats(&self) -> String {
         let partitions = self.store.partitions();
         let by_topic = by_topic(&partitions);
-        let without_data = self.topics.configured().filter(|&topic| !by_topic.contains_key(topic)).count();
+        let config = self.topics.config();
+        let without_data = config.topics.iter().filter(|topic| !by_topic.contains_key(&topic.name)).count();
         self.lines(|lines| {
             lines.pair("pid", std::process::id());
             lines.pair("broker_id", self.identity.id);
@@ -99,15 +101,16 @@ impl Processor {
             lines.pair("put_failed", self.counters.failed_puts.get());
             lines.pair("total_messages", partitions.iter().map(|log| log.message_count()).sum::<u64>());
             lines.pair("topics", by_topic.len() + without_data);
-            lines.pair("config_checksum", self.config.checksum);
+            lines.pair("config_checksum", config.checksum);
         })
     }
 
     fn topics_stats(&self, lines: &mut Lines) {
         let partitions = self.store.partitions();
         let by_topic = by_topic(&partitions);
+        let config = self.topics.config();
         for (topic, logs) in &by_topic {
-            let settings = self.topics.settings(topic.as_str());
+            let settings = settings_of(&config, topic);
             lines.line(format_args!(
                 "{topic} partitions {} message_count {} message_bytes {} accept_publish {} accept_subscribe {}",
                 logs.len(),
@@ -117,8 +120,8 @@ impl Processor {
                 settings.accept_subscribe,
             ));
         }
-        for topic in self.topics.configured().filter(|&topic| !by_topic.contains_key(topic)) {
-            lines.line(format_args!("{topic} *Empty*"));
+        for topic in config.topics.iter().filter(|topic| !by_topic.contains_key(&topic.name)) {
+            lines.line(format_args!("{} *Empty*", topic.name));
         }
     }
 
@@ -143,7 +146,7 @@ impl Processor {
     fn topic_stats(&self, topic: &str, lines: &mut Lines) {
         let partitions = self.store.partitions();
         let logs: Vec<_> = partitions.iter().filter(|log| log.topic().as_str() == topic).collect();
-        let is_configured = self.topics.configured().any(|name| name.as_str() == topic);
+        let is_configured = self.topics.config().topics.configured(topic).is_some();
         let result_code = match (logs.is_empty(), is_configured) {
             (false, _) => 0,
             (true, true) => 2,
@@ -161,7 +164,8 @@ impl Processor {
 
     /// The configuration file as it is now; slaves fetch it from their master.
     fn config_file(&self) -> Result<bytes::Bytes, Refusal<'static>> {
-        let Some(path) = &self.config.path else {
+        let config = self.topics.config();
+        let Some(path) = &config.path else {
             return Err(Refusal::Stats("Config file not found:the configuration was not read from a file".to_owned()));
         };
         let read = || {

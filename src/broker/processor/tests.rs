@@ -14,7 +14,7 @@ use crate::broker::batch::Batch;
 use crate::broker::connection::{ConnectionLimits, serve};
 use crate::broker::identity::Identity;
 use crate::broker::reactor::{InFlight, Reactor};
-use crate::broker::topics::{Topics, store_settings};
+use crate::broker::topics::{Topics, settings_of, store_settings};
 use crate::config::{Environment, ServerConfig};
 use crate::id::{BrokerId, BrokerUrl, Offset, PartitionIndex, TopicName};
 use crate::message::checksum;
@@ -55,7 +55,7 @@ impl Fixture {
         let store = Arc::new(Store::open(options, Arc::new(OsFileSystem)).unwrap());
         let identity = Identity { id: BrokerId::new(0).unwrap(), url: BrokerUrl::new("127.0.0.1", 18123) };
         let topics = Arc::new(Topics::new(Arc::clone(&config), &identity, &store));
-        let processor = Arc::new(Processor::new(identity, config, Arc::clone(&topics), Arc::clone(&store)));
+        let processor = Arc::new(Processor::new(identity, Arc::clone(&topics), Arc::clone(&store)));
         let reactor = Reactor::start(Arc::clone(&processor));
         Self { processor, reactor, store, topics, _dir: dir }
     }
@@ -133,7 +133,7 @@ async fn puts_that_reach_a_closed_store_are_answered_503() {
 #[tokio::test]
 async fn answers_to_earlier_puts_come_before_those_of_one_that_is_stored_at_once() {
     let broker = Fixture::new();
-    let settings = store_settings(broker.topics.settings("test"));
+    let settings = store_settings(settings_of(&broker.topics.config(), "test"));
     let topic = TopicName::new("test").unwrap();
     let log = broker.store.get_or_create(&topic, PartitionIndex::new(0), &settings).unwrap();
     let (answers, mut queue) = mpsc::unbounded_channel();
@@ -164,7 +164,7 @@ async fn a_put_that_the_disk_refuses_says_why_and_counts_as_failed() {
     let data = broker.store.get_or_create(
         &TopicName::new("test").unwrap(),
         PartitionIndex::new(0),
-        &store_settings(broker.topics.settings("test")),
+        &store_settings(settings_of(&broker.topics.config(), "test")),
     );
     // A file where the directory should be.
     std::fs::write(data.unwrap().dir(), b"").unwrap();

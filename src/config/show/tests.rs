@@ -73,7 +73,7 @@ fn what_is_serialized_has_the_names_of_the_file() {
             "explicit": ["numPartitions"],
         })
     );
-    assert_eq!(shown["warnings"][0]["message"], "section [odd] is unknown and ignored");
+    assert_eq!(shown["warnings"][1]["message"], "section [odd] is unknown and ignored");
     assert_eq!(shown["topics"].as_array().unwrap().len(), 2);
 }
 

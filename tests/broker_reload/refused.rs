@@ -1,0 +1,99 @@
+//! Files that are refused as a whole, while everything goes on as before.
+
+use std::path::Path;
+
+use metaq::config::ServerConfig;
+
+use crate::common::raw::put_frame;
+use crate::site::Site;
+
+/// Topic sections that are wrong, and what the refusal must say; the first line of the sections is line 16.
+const WRONG: [(&str, &[&str]); 8] = [
+    ("[topic=test]\n[topic=new]\nnumPartitons=3\n", &["ini:18:", "numPartitons", "numPartitions"]),
+    ("[topic=test]\n[topic=new]\nnumPartitions=zero\n", &["ini:18:", "numPartitions=zero"]),
+    ("[topic=test]\n[topic=new]\nnumPartitions=0\n", &["ini:18:", "numPartitions"]),
+    ("[topic=test]\n[topic=new]\ndeletePolicy=burn\n", &["ini:18:", "burn"]),
+    ("[topic=test]\n[topic=a/b]\n", &["ini:17:", "'/'"]),
+    ("[topic=test]\n[topic=new\n", &["ini:17:", "[topic=new"]),
+    ("[topic=test]\nnonsense\n", &["ini:17:", "nonsense"]),
+    ("", &["Empty topics list"]),
+];
+
+#[tokio::test]
+async fn a_file_with_an_error_is_refused_with_its_line_and_changes_nothing() {
+    let site = Site::start("[topic=test]\n").await;
+    let mut client = site.connect().await;
+    let before = client.ask("stats  1\r\n").await;
+    let checksum = before.lines().find(|line| line.starts_with("config_checksum")).unwrap();
+    for (topics, expected) in WRONG {
+        let error = site.reload(topics).await.unwrap_err().to_string();
+        assert!(error.starts_with("Reload config failed, everything goes on as before"), "{error}");
+        assert!(expected.iter().all(|part| error.contains(part)), "{topics}: {error}");
+        let refused = site.broker().last_reload().unwrap().refused;
+        assert_eq!(refused.as_ref(), Some(&error));
+        assert!(client.ask(put_frame("new", 0, b"m", 1)).await.contains("The server do not accept topic new"));
+        client.put("test", 0, b"m").await;
+        assert!(client.ask("stats  1\r\n").await.contains(checksum), "{topics}");
+    }
+    // The very same file that was refused is looked at again once it is right.
+    site.reload("[topic=test]\n[topic=new]\n").await.unwrap();
+    assert_eq!(site.broker().last_reload().unwrap().refused, None);
+    assert_eq!(client.put("new", 0, b"m").await, 0);
+}
+
+#[tokio::test]
+async fn every_recorded_file_is_taken_over_or_refused_as_at_a_start() {
+    let site = Site::start("[topic=test]\n").await;
+    let mut client = site.connect().await;
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/ini");
+    let mut refused = 0;
+    for entry in std::fs::read_dir(vectors).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "ini") {
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let at_start = ServerConfig::load(&path).map_err(|error| error.to_string());
+        match (site.reload_text(&bytes).await, at_start) {
+            (Err(error), Err(at_start)) => {
+                refused += 1;
+                let at_start = at_start.replace(&*path.to_string_lossy(), &site.ini().to_string_lossy());
+                assert!(error.to_string().ends_with(&at_start), "{error}\nat a start {at_start}");
+                assert!(client.ask(put_frame("no", 0, b"m", 1)).await.contains("do not accept"));
+            }
+            (Ok(_), Ok(_)) => {
+                site.reload("[topic=test]\n").await.unwrap();
+            }
+            (reload, start) => panic!("{}: {reload:?}, at a start {start:?}", path.display()),
+        }
+        client.put("test", 0, b"m").await;
+    }
+    assert!(refused > 20, "{refused}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_or_no_file_is_refused() {
+    let site = Site::start("[topic=test]\n").await;
+    std::fs::remove_file(site.ini()).unwrap();
+    let error = site.broker().reload().await.unwrap_err().to_string();
+    assert!(error.contains("is not exists"), "{error}");
+    std::fs::create_dir(site.ini()).unwrap();
+    let error = site.broker().reload().await.unwrap_err().to_string();
+    assert!(error.contains("directory"), "{error}");
+    assert_eq!(site.connect().await.put("test", 0, b"m").await, 0);
+}
+
+#[tokio::test]
+async fn a_data_path_that_cannot_be_used_refuses_the_whole_file() {
+    let site = Site::start("[topic=test]\n").await;
+    let file = site.dir().join("file");
+    std::fs::write(&file, "no directory").unwrap();
+    for path in [file.join("below"), site.dir().join("missing/parent"), file] {
+        let topics = format!("[topic=test]\nnumPartitions=2\n[topic=new]\ndataPath={}\n", path.display());
+        let error = site.reload(&topics).await.unwrap_err().to_string();
+        assert!(error.contains("dataPath of topic new: "), "{error}");
+        let mut client = site.connect().await;
+        assert!(client.ask(put_frame("test", 1, b"m", 1)).await.contains("wrong partition 1"));
+        client.put("test", 0, b"m").await;
+    }
+}
