@@ -129,7 +129,7 @@ impl HeldGets {
             }
         }
         if !ready.is_empty() {
-            let _ = answers.send(ready);
+            answers.send(ready);
         }
         if state.held.is_empty() {
             // Thousands may have waited here once.

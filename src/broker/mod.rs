@@ -35,6 +35,7 @@ mod room;
 mod routes;
 mod topics;
 mod transfer;
+mod unsent;
 
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};
 pub use reload::{LastReload, ReloadError, ReloadReport};
