@@ -11,11 +11,13 @@
 //! | `refusal` | every answer that is no success, with its text |
 //! | `routes` | where puts of a topic go, found once |
 //! | `topics` | which topics are served, and which ZooKeeper is to show |
-//! | `counters`, `realtime` | what `stats` tells |
+//! | `counters`, `realtime` | what `stats` and the metrics tell |
+//! | `control`, `status` | [`BrokerControl`]: what operators' interfaces may know and do |
 
 mod activity;
 mod batch;
 mod connection;
+mod control;
 mod counters;
 mod held;
 mod host;
@@ -31,7 +33,14 @@ mod realtime;
 mod refusal;
 mod room;
 mod routes;
+mod status;
 mod topics;
 mod transfer;
 
+pub use control::{BrokerControl, PartitionsError, Reload, Reloaded};
+pub use counters::Traffic;
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};
+pub use status::{
+    BrokerStatus, ClosedRange, FailedStatus, HealthStatus, LowSpaceStatus, PartitionStatus, RegistrationStatus,
+    SettingsStatus, TopicStatus,
+};

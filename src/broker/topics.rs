@@ -84,6 +84,11 @@ impl Topics {
         settings_of(&self.config, topic)
     }
 
+    /// The name of a topic, if it has a section of exactly this name.
+    pub(super) fn configured_name(&self, topic: &str) -> Option<&TopicName> {
+        self.config.topics.configured(topic).map(|topic| &topic.name)
+    }
+
     /// The topics with a section.
     pub(super) fn configured(&self) -> impl Iterator<Item = &TopicName> {
         self.config.topics.iter().map(|topic| &topic.name)
