@@ -14,7 +14,7 @@
 //! | `counters`, `realtime` | what `stats` and the metrics tell |
 //! | `control`, `status` | [`BrokerControl`]: what operators' interfaces may know and do |
 
-mod activity;
+pub(crate) mod activity;
 mod batch;
 mod connection;
 mod control;
@@ -26,7 +26,7 @@ mod lifecycle;
 mod listener;
 mod outbound;
 mod processor;
-mod quiet;
+pub(crate) mod quiet;
 mod reactor;
 mod reactors;
 mod realtime;
