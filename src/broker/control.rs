@@ -289,6 +289,19 @@ impl BrokerControl {
         self.0.stopping.cancel();
     }
 
+    /// The same broker with another way to reload its configuration.
+    #[cfg(test)]
+    pub(crate) fn with_reload(&self, reload: Reload) -> Self {
+        let Inner { processor, registration, address, max_connections, .. } = &*self.0;
+        Self::new(Parts {
+            processor: Arc::clone(processor),
+            registration: registration.clone(),
+            address: *address,
+            max_connections: *max_connections,
+            reload: Some(reload),
+        })
+    }
+
     /// How the configuration is reloaded; `None` if it cannot be without a restart.
     pub fn reload(&self) -> Option<&Reload> {
         self.0.reload.as_ref()
