@@ -12,7 +12,7 @@
 //! | `routes` | where puts of a topic go, found once |
 //! | `topics` | which topics are served, and which ZooKeeper is to show |
 //! | `counters`, `realtime` | what `stats` and the metrics tell |
-//! | `control`, `status` | [`BrokerControl`]: what operators' interfaces may know and do |
+//! | `control`, `status`, `topic_status` | [`BrokerControl`]: what operators' interfaces may know and do |
 
 pub(crate) mod activity;
 mod batch;
@@ -34,13 +34,12 @@ mod refusal;
 mod room;
 mod routes;
 mod status;
+mod topic_status;
 mod topics;
 mod transfer;
 
 pub use control::{BrokerControl, PartitionsError, Reload, Reloaded};
 pub use counters::Traffic;
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};
-pub use status::{
-    BrokerStatus, ClosedRange, FailedStatus, HealthStatus, LowSpaceStatus, PartitionStatus, RegistrationStatus,
-    SettingsStatus, TopicStatus,
-};
+pub use status::{BrokerStatus, ClosedRange, FailedStatus, HealthStatus, LowSpaceStatus, RegistrationStatus};
+pub use topic_status::{PartitionStatus, SettingsStatus, TopicStatus};
