@@ -125,7 +125,7 @@ async fn an_unchanged_file_says_so_whatever_its_time_and_a_changed_one_counts_wh
     let time = std::fs::metadata(site.ini()).unwrap().modified().unwrap();
     std::fs::write(site.ini(), site.text("[topic=test]\n[topic=new]\n")).unwrap();
     std::fs::File::options().append(true).open(site.ini()).unwrap().set_modified(time).unwrap();
-    assert_eq!(site.broker().reload().await.unwrap().changes.added.len(), 1);
+    assert_eq!(site.broker().control().reload().await.unwrap().changes.added.len(), 1);
 }
 
 #[tokio::test]

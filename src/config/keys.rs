@@ -88,6 +88,8 @@ pub const METAQ_KEYS: &[&str] = &[
     "connectionIdleTimeoutMs",
     "freeSpaceWarningBytes",
     "ioThreads",
+    "adminBindAddress",
+    "adminTokenFile",
     "commitLogFileBytes",
     "commitLogFiles",
 ];

@@ -53,7 +53,7 @@ impl Site {
     /// Changes the whole file and reloads.
     pub(crate) async fn reload_text(&self, text: impl AsRef<[u8]>) -> Result<ReloadReport, ReloadError> {
         std::fs::write(self.ini(), text).unwrap();
-        self.broker.reload().await
+        self.broker.control().reload().await
     }
 
     pub(crate) async fn connect(&self) -> Raw {
