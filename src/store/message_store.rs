@@ -33,7 +33,7 @@ use super::partition::{Opened, PartitionLog, Shared};
 use super::recover::recover;
 use super::recovery_report::RecoveryReport;
 use super::round::Round;
-use super::segment::{Segment, SegmentList};
+use super::segment::SegmentList;
 use super::set_aside::{self, Kind};
 use super::stage::Stage;
 use super::topics::Topics;
@@ -227,7 +227,7 @@ impl Store {
             return Err(StoreError::NegativePartition { topic: topic.clone(), index });
         }
         let mut locks = lock(&self.locks);
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(StoreError::Closed);
         }
         let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
@@ -256,20 +256,6 @@ impl Store {
         Ok(self.topics.get_or_insert(partition))
     }
 
-    /// Removes segments of a partition from the oldest on while `is_due` says so: never the last one, nor what is not
-    /// visible yet (02 §13, 08 §4). Returns how many were removed; that is durable then. Readers that hold a segment
-    /// may go on reading it.
-    ///
-    /// # Errors
-    /// When a file cannot be removed or a directory not be synced. What was removed before stays removed.
-    pub fn remove_oldest_segments(
-        &self,
-        partition: &PartitionLog,
-        mut is_due: impl FnMut(&Segment) -> bool,
-    ) -> Result<usize, StoreError> {
-        partition.remove_oldest(partition.visible.load(Ordering::Acquire), &mut is_due)
-    }
-
     /// Deletes a partition with all its messages, while puts may be under way: those that come later are refused with
     /// [`AppendError::Deleted`](super::AppendError::Deleted), and the next [`get_or_create`](Self::get_or_create) makes
     /// a new partition that begins at offset 0. Returns whether there was such a partition.
@@ -282,7 +268,7 @@ impl Store {
     pub fn delete_partition(&self, topic: &str, index: PartitionIndex) -> Result<bool, StoreError> {
         // Nobody makes it anew before everything of it is gone.
         let _locks = lock(&self.locks);
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(StoreError::Closed);
         }
         let Some(partition) = self.get(topic, index) else { return Ok(false) };
@@ -375,6 +361,10 @@ impl Store {
     /// Times that puts had to wait because all files of the commit log were full and none was checkpointed.
     pub fn log_waits(&self) -> u64 {
         self.pool.waits()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// What was done at the start with what the last broker left in its commit log.

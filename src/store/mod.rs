@@ -12,6 +12,7 @@
 //! * The order of locks is in `ARCHITECTURE.md`.
 
 mod append;
+mod archive;
 mod checkpoint;
 mod clean_stop;
 mod closed;
@@ -42,6 +43,7 @@ mod recovery_report;
 mod removal;
 mod replay;
 mod resolve;
+mod retention;
 mod round;
 mod segment;
 mod set_aside;
@@ -51,6 +53,7 @@ mod topics;
 mod volume;
 mod waiters;
 mod write;
+mod zip;
 
 #[cfg(test)]
 mod tests;
@@ -72,5 +75,6 @@ pub use partition::PartitionLog;
 pub use read::{ReadOutcome, Region};
 pub use recovery_report::{PartitionRecovery, RecoveryOutcome, RecoveryReport};
 pub use resolve::{Resolution, Resolved, resolve_quarantine};
+pub use retention::{Disposal, Expired, RetentionPolicy};
 pub use segment::Segment;
 pub use waiters::Waiter;
