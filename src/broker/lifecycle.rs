@@ -20,6 +20,7 @@ use super::identity::Identity;
 use super::listener::{self, Acceptor};
 use super::processor::Processor;
 use super::reactors::{Reactors, default_threads};
+use super::retention::Retention;
 use super::topics::{Topics, settings_of, store_settings};
 use crate::config::{ServerConfig, ZooKeeperConfig};
 use crate::id::{BrokerUrl, TopicName};
@@ -65,7 +66,7 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// A thread that serves connections cannot be started.
+    /// A thread cannot be started.
     #[error("cannot start a thread: {0}; raise the limit of processes (ulimit -u, TasksMax)")]
     Thread(io::Error),
     /// The connect string of ZooKeeper.
@@ -92,6 +93,7 @@ pub struct Broker {
     url: BrokerUrl,
     store: Arc<Store>,
     processor: Arc<Processor>,
+    retention: Retention,
     registration: Option<Registration>,
     sync_time: Duration,
     connections: TaskTracker,
@@ -150,6 +152,8 @@ impl Broker {
         let processor =
             Arc::new(Processor::new(identity, Arc::clone(&config), Arc::clone(&topics), Arc::clone(&store)));
         let reactors = Reactors::start(io_threads(&config), &processor).map_err(StartError::Thread)?;
+        let retention =
+            Retention::start(Arc::<Topics>::clone(&topics), Arc::clone(&store)).map_err(StartError::Thread)?;
         let connections = TaskTracker::new();
         let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
         let acceptor = Acceptor {
@@ -177,6 +181,7 @@ impl Broker {
             url,
             store,
             processor,
+            retention,
             registration,
             sync_time,
             connections,
@@ -212,12 +217,18 @@ impl Broker {
         self.registration.as_ref().map(|registration| registration.state().borrow().clone())
     }
 
+    /// What looks for expired segments.
+    pub fn retention(&self) -> &Retention {
+        &self.retention
+    }
+
     /// Stops: everything that was answered stays, what is on its way is answered. `hurry` cuts the waiting for clients
     /// short, nothing else.
     ///
     /// # Errors
     /// When messages may be lost because a disk failed.
     pub async fn stop(self, hurry: CancellationToken) -> Result<(), StopError> {
+        self.retention.request_stop();
         if let Some(registration) = self.registration {
             let was_registered = matches!(*registration.state().borrow(), RegistrationState::Registered);
             // What remains is in the log already.
@@ -228,6 +239,8 @@ impl Broker {
             }
         }
         self.processor.stop_serving();
+        let retention = self.retention;
+        blocking(move || retention.stop()).await;
         let closed = close(&self.store).await;
         self.stop.cancel();
         self.connections.close();

@@ -11,6 +11,7 @@
 //! | `refusal` | every answer that is no success, with its text |
 //! | `routes` | where puts of a topic go, found once |
 //! | `topics` | which topics are served, and which ZooKeeper is to show |
+//! | `retention` | when old segments are looked for, and for which topics |
 //! | `counters`, `realtime` | what `stats` tells |
 
 mod activity;
@@ -29,9 +30,11 @@ mod reactor;
 mod reactors;
 mod realtime;
 mod refusal;
+mod retention;
 mod room;
 mod routes;
 mod topics;
 mod transfer;
 
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};
+pub use retention::{Retention, RetentionTotals};

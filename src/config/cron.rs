@@ -20,7 +20,7 @@ use jiff::{Timestamp, ToSpan as _};
 
 pub use error::{CronField, CronProblem, InvalidCron};
 use schedule::Schedule;
-pub use zone::{local_zone, zone_name};
+pub use zone::{local_text, local_zone, zone_name};
 
 /// The least year that an expression can name.
 const FIRST_YEAR: i16 = 1970;

@@ -30,7 +30,7 @@ mod topics;
 mod value;
 mod zookeeper;
 
-pub use cron::{CronExpression, CronField, CronProblem, InvalidCron, local_zone, zone_name};
+pub use cron::{CronExpression, CronField, CronProblem, InvalidCron, local_text, local_zone, zone_name};
 pub use environment::Environment;
 pub use error::{ConfigError, ConfigErrors, ConfigProblem, MAX_FILE_BYTES, MAX_PROBLEMS, Warning};
 pub use expr::{ExprError, evaluate};

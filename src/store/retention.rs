@@ -1,5 +1,6 @@
 //! Retention: what happens to segments that have not changed for some time (02 §13).
 
+use std::ops::AddAssign;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -41,6 +42,15 @@ pub struct Expired {
     pub segment_bytes: u64,
     /// Bytes by which the files became less; a reader may hold them up for a while.
     pub freed_bytes: u64,
+}
+
+impl AddAssign for Expired {
+    fn add_assign(&mut self, more: Self) {
+        self.removed += more.removed;
+        self.archived += more.archived;
+        self.segment_bytes += more.segment_bytes;
+        self.freed_bytes += more.freed_bytes;
+    }
 }
 
 impl RetentionPolicy {
