@@ -218,3 +218,6 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
