@@ -11,6 +11,7 @@ mod common;
 mod site;
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -125,7 +126,7 @@ fn bodies(stored: Vec<u8>) -> Vec<Bytes> {
 fn unzip(archive: &Path) -> Option<Vec<u8>> {
     let run = |flag: &str| Command::new("unzip").arg(flag).arg(archive).output();
     let Ok(test) = run("-t") else {
-        println!("skipped: unzip is not installed");
+        std::io::stderr().write_all(b"skipped: unzip is not installed\n").unwrap();
         return None;
     };
     assert!(test.status.success(), "{}: {}", archive.display(), String::from_utf8_lossy(&test.stdout));

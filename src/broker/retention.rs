@@ -212,7 +212,7 @@ impl Worker {
         let zone = local_zone();
         match timetable.next() {
             Some(next) => {
-                info!(next_run = %local_text(next, &zone), time_zone = zone_name(&zone), "retention scheduled");
+                info!(next_run = %local_text(next, &zone), time_zone = %zone_name(&zone), "retention scheduled");
             }
             None => warn!("retention never runs: no deleteWhen has a time in the future"),
         }

@@ -1,5 +1,6 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 
 use jiff::civil::datetime;
 
@@ -32,7 +33,7 @@ fn archive(dir: &Path, content: &[u8], zip64: bool) -> std::path::PathBuf {
     target
 }
 
-/// What a tool prints, `None` and a line that says so where it is not installed.
+/// What a tool prints; `None`, and once a line that says so, where it is not installed.
 fn tool(command: &mut Command) -> Option<Vec<u8>> {
     match command.stdin(Stdio::null()).output() {
         Ok(output) => {
@@ -41,7 +42,8 @@ fn tool(command: &mut Command) -> Option<Vec<u8>> {
             Some(output.stdout)
         }
         Err(_) => {
-            println!("skipped: {} is not installed", command.get_program().display());
+            static SAY: Once = Once::new();
+            SAY.call_once(|| println!("skipped: {} is not installed", command.get_program().display()));
             None
         }
     }
