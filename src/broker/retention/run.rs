@@ -50,10 +50,20 @@ impl Worker {
             "retention run ended"
         );
     }
-    /// Deals with one partition; whether nothing went wrong.
+
+    /// Deals with one partition, by another policy from the moment on that it changes; whether nothing went wrong.
     fn expire(&self, partition: &PartitionLog, now: SystemTime, done: &mut Expired) -> bool {
-        let policy = store_policy(self.rules.rule(partition.topic()).policy);
-        let result = self.store.expire_segments(partition, policy, now, &|| self.is_stopping(), done);
+        let in_force = || self.rules.rule(partition.topic()).policy;
+        let mut policy = in_force();
+        let result = loop {
+            let stop = || self.is_stopping() || in_force() != policy;
+            let result = self.store.expire_segments(partition, store_policy(policy), now, &stop, done);
+            let changed = in_force();
+            if changed == policy || result.is_err() || self.is_stopping() {
+                break result;
+            }
+            policy = changed;
+        };
         let name = partition.name();
         debug!(
             partition = %name,

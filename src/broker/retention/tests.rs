@@ -99,6 +99,31 @@ fn a_changed_configuration_counts_at_once() {
     assert_eq!(retention.totals().runs, runs, "it has stopped");
 }
 
+/// Everything is archived until there is an archive, then nothing more.
+#[derive(Debug)]
+struct OneArchive(PathBuf);
+
+impl RetentionRules for OneArchive {
+    fn configured(&self) -> Vec<TopicName> {
+        Vec::new()
+    }
+
+    fn rule(&self, _: &TopicName) -> RetentionRule {
+        rule("* * * * * ?", if self.0.exists() { "archive,168" } else { "archive,-1" })
+    }
+}
+
+#[test]
+fn a_changed_policy_counts_in_the_middle_of_a_partition() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = store(dir.path(), &["a"]);
+    let archive = dir.path().join("a-0/00000000000000000000.meta.arc");
+    let retention = Retention::start(Arc::new(OneArchive(archive)), store).unwrap();
+    let totals = wait_for(&retention, "two runs", |totals| totals.runs > 1);
+    assert_eq!((totals.segments_archived, totals.failures), (1, 0));
+    retention.stop();
+}
+
 #[test]
 fn a_partition_that_fails_is_counted_and_the_others_are_dealt_with() {
     let dir = tempfile::tempdir().unwrap();
