@@ -129,6 +129,25 @@ async fn an_unchanged_file_says_so_whatever_its_time_and_a_changed_one_counts_wh
 }
 
 #[tokio::test]
+async fn a_changed_retention_is_in_force_at_once() {
+    let site =
+        Site::start_with("maxSegmentSize=100", "[topic=test]\ndeletePolicy=delete,1\ndeleteWhen=0 0 0 1 1 ? 2298\n")
+            .await;
+    let mut client = site.connect().await;
+    for _ in 0..10 {
+        client.put("test", 0, &[7; 100]).await;
+    }
+    assert_eq!(client.ask("offset test g 0 0 3\r\n").await, "result 200 1 3\r\n0");
+    site.reload("[topic=test]\ndeletePolicy=delete,0s\ndeleteWhen=* * * * * ?\n").await.unwrap();
+    common::eventually("all segments but the last, which is empty, are removed", async || {
+        let removed = site.broker().control().retention().segments_removed;
+        if removed == 10 { Ok(()) } else { Err(removed.to_string()) }
+    })
+    .await;
+    assert_eq!(client.ask("offset test g 0 0 3\r\n").await, "result 200 4 3\r\n1200");
+}
+
+#[tokio::test]
 async fn new_partitions_go_to_a_changed_data_path_and_what_lies_there_is_served() {
     let site = Site::start("[topic=test]\nnumPartitions=2\n").await;
     let other = site.dir().join("other");

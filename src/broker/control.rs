@@ -13,6 +13,7 @@ use super::counters::Traffic;
 use super::identity::Identity;
 use super::processor::Processor;
 use super::reload::{LastReload, ReloadError, ReloadReport, Reloader};
+use super::retention::{RetentionHandle, RetentionTotals};
 use super::status::{BrokerStatus, ClosedRange};
 use super::topic_status::TopicStatus;
 use crate::config::ServerConfig;
@@ -52,6 +53,7 @@ struct Inner {
     /// Somebody wants a stop.
     stop_requested: CancellationToken,
     reloader: Arc<Reloader>,
+    retention: RetentionHandle,
 }
 
 /// What a control is made of.
@@ -60,6 +62,7 @@ pub(super) struct Parts {
     pub(super) registration: Option<watch::Receiver<RegistrationState>>,
     pub(super) address: SocketAddr,
     pub(super) max_connections: usize,
+    pub(super) retention: RetentionHandle,
 }
 
 impl fmt::Debug for BrokerControl {
@@ -70,9 +73,10 @@ impl fmt::Debug for BrokerControl {
 
 impl BrokerControl {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { processor, registration, address, max_connections } = parts;
+        let Parts { processor, registration, address, max_connections, retention } = parts;
         Self(Arc::new(Inner {
-            reloader: Arc::new(Reloader::new(Arc::clone(&processor))),
+            reloader: Arc::new(Reloader::new(Arc::clone(&processor), retention.clone())),
+            retention,
             processor,
             registration,
             address,
@@ -223,6 +227,11 @@ impl BrokerControl {
     /// The directories with data. Asks the file systems, which may take its time.
     pub fn data_paths(&self) -> Vec<DataPath> {
         self.0.processor.store().data_paths()
+    }
+
+    /// What retention has done since the start.
+    pub fn retention(&self) -> RetentionTotals {
+        self.0.retention.totals()
     }
 
     /// Bytes of answers that clients have not taken yet.

@@ -21,6 +21,7 @@ use super::identity::Identity;
 use super::listener::{self, Acceptor};
 use super::processor::Processor;
 use super::reactors::{Reactors, default_threads};
+use super::retention::Retention;
 use super::topics::{Topics, settings_of, store_settings};
 use crate::config::{ServerConfig, ZooKeeperConfig};
 use crate::id::{BrokerUrl, TopicName};
@@ -66,7 +67,7 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// A thread that serves connections cannot be started.
+    /// A thread cannot be started.
     #[error("cannot start a thread: {0}; raise the limit of processes (ulimit -u, TasksMax)")]
     Thread(io::Error),
     /// The connect string of ZooKeeper.
@@ -92,6 +93,7 @@ pub struct Broker {
     control: BrokerControl,
     store: Arc<Store>,
     processor: Arc<Processor>,
+    retention: Retention,
     registration: Option<Registration>,
     sync_time: Duration,
     connections: TaskTracker,
@@ -149,6 +151,8 @@ impl Broker {
         let topics = Arc::new(Topics::new(Arc::clone(&config), &identity, &store));
         let processor = Arc::new(Processor::new(identity, Arc::clone(&topics), Arc::clone(&store)));
         let reactors = Reactors::start(io_threads(&config), &processor).map_err(StartError::Thread)?;
+        let retention =
+            Retention::start(Arc::<Topics>::clone(&topics), Arc::clone(&store)).map_err(StartError::Thread)?;
         let connections = TaskTracker::new();
         let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
         let max_connections = max_connections(&config, &store);
@@ -175,10 +179,22 @@ impl Broker {
             registration: registration.as_ref().map(Registration::state),
             address,
             max_connections,
+            retention: retention.handle(),
         });
         let sync_time = sync_time(&config.zookeeper);
         let _stop_when_dropped = stop.clone().drop_guard();
-        Ok(Self { control, store, processor, registration, sync_time, connections, stop, abort, _stop_when_dropped })
+        Ok(Self {
+            control,
+            store,
+            processor,
+            retention,
+            registration,
+            sync_time,
+            connections,
+            stop,
+            abort,
+            _stop_when_dropped,
+        })
     }
 
     /// Where it listens.
@@ -219,6 +235,7 @@ impl Broker {
     /// When messages may be lost because a disk failed.
     pub async fn stop(self, hurry: CancellationToken) -> Result<(), StopError> {
         self.control.note_stopping();
+        self.retention.request_stop();
         if let Some(registration) = self.registration {
             let was_registered = matches!(*registration.state().borrow(), RegistrationState::Registered);
             // What remains is in the log already.
@@ -229,6 +246,8 @@ impl Broker {
             }
         }
         self.processor.stop_serving();
+        let retention = self.retention;
+        blocking(move || retention.stop()).await;
         let closed = close(&self.store).await;
         self.stop.cancel();
         self.connections.close();

@@ -111,7 +111,7 @@ impl SettingsStatus {
             unflush_interval: settings.unflush_interval,
             data_path: settings.data_path.display().to_string(),
             delete_policy: settings.delete_policy.to_string(),
-            delete_when: settings.delete_when.clone(),
+            delete_when: settings.delete_when.to_string(),
             accept_publish: settings.accept_publish,
             accept_subscribe: settings.accept_subscribe,
             stat: settings.stat,

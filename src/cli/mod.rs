@@ -6,6 +6,7 @@ mod config;
 mod consume;
 mod log;
 mod logging;
+mod next_runs;
 mod output;
 mod produce;
 mod reader;
@@ -36,7 +37,7 @@ enum Command {
     /// Measure a broker: throughput of puts and gets, latency of single puts and from producer to consumer
     #[command(subcommand)]
     Bench(bench::Command),
-    /// Check or show a configuration file
+    /// Check or show a configuration file, or when its cron expressions are due
     #[command(subcommand)]
     Config(config::Command),
     /// Look after the commit log of a broker that does not run

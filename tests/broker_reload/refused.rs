@@ -7,15 +7,15 @@ use metaq::config::ServerConfig;
 use crate::common::raw::put_frame;
 use crate::site::Site;
 
-/// Topic sections that are wrong, and what the refusal must say; the first line of the sections is line 16.
+/// Topic sections that are wrong, and what the refusal must say; the first line of the sections is line 17.
 const WRONG: [(&str, &[&str]); 8] = [
-    ("[topic=test]\n[topic=new]\nnumPartitons=3\n", &["ini:18:", "numPartitons", "numPartitions"]),
-    ("[topic=test]\n[topic=new]\nnumPartitions=zero\n", &["ini:18:", "numPartitions=zero"]),
-    ("[topic=test]\n[topic=new]\nnumPartitions=0\n", &["ini:18:", "numPartitions"]),
-    ("[topic=test]\n[topic=new]\ndeletePolicy=burn\n", &["ini:18:", "burn"]),
-    ("[topic=test]\n[topic=a/b]\n", &["ini:17:", "'/'"]),
-    ("[topic=test]\n[topic=new\n", &["ini:17:", "[topic=new"]),
-    ("[topic=test]\nnonsense\n", &["ini:17:", "nonsense"]),
+    ("[topic=test]\n[topic=new]\nnumPartitons=3\n", &["ini:19:", "numPartitons", "numPartitions"]),
+    ("[topic=test]\n[topic=new]\nnumPartitions=zero\n", &["ini:19:", "numPartitions=zero"]),
+    ("[topic=test]\n[topic=new]\nnumPartitions=0\n", &["ini:19:", "numPartitions"]),
+    ("[topic=test]\n[topic=new]\ndeletePolicy=burn\n", &["ini:19:", "burn"]),
+    ("[topic=test]\n[topic=a/b]\n", &["ini:18:", "'/'"]),
+    ("[topic=test]\n[topic=new\n", &["ini:18:", "[topic=new"]),
+    ("[topic=test]\nnonsense\n", &["ini:18:", "nonsense"]),
     ("", &["Empty topics list"]),
 ];
 
