@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::jute::Malformed;
-use super::limits::{CONNECT_TIME, MAX_FRAME_BYTES, MAX_IN_FLIGHT, WRITE_BYTES, WRITE_TIME};
+use super::limits::{CONNECT_TIME, LINGER_TIME, MAX_FRAME_BYTES, MAX_IN_FLIGHT, WRITE_BYTES, WRITE_TIME};
 use super::outbox::{Parcels, outbox};
 use super::random::Random;
 use super::requests::{Numbered, Request};
@@ -86,7 +86,7 @@ impl Connection {
     async fn converse(
         &self,
         request: ConnectRequest,
-        read: impl AsyncRead + Unpin,
+        mut read: impl AsyncRead + Unpin,
         write: OwnedWriteHalf,
         abort: CancellationToken,
     ) -> Result<(), End> {
@@ -94,9 +94,12 @@ impl Connection {
         let password = Password::new(self.random.bytes()?);
         self.worker.send(Command::Connect { id: self.id, request, password, outbox }).map_err(|_| End::Closed)?;
         tokio::select! {
-            ended = self.read(read) => ended,
-            ended = send(parcels, write) => ended,
+            ended = self.read(&mut read) => ended?,
+            ended = send(parcels, write) => ended?,
         }
+        // To close over unread input would reset the connection and take back answers that are on their way.
+        let _silent = timeout(LINGER_TIME, tokio::io::copy(&mut read, &mut tokio::io::sink())).await;
+        Ok(())
     }
 
     /// Hands requests over as they come, a limited number at a time.

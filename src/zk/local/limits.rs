@@ -46,3 +46,6 @@ pub(super) const WRITE_TIME: Duration = Duration::from_secs(60);
 
 /// Bytes of small frames that are sent together.
 pub(super) const WRITE_BYTES: usize = 64 << 10;
+
+/// Longest time that a client has to close a connection that the server is done with.
+pub(super) const LINGER_TIME: Duration = Duration::from_secs(1);
