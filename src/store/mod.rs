@@ -55,6 +55,9 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use tests::disk as sim_disk;
+
 pub use append::{AppendGroup, AppendSink, Appended, LARGE_RECORD_BYTES};
 pub use closed::ClosedPartitions;
 pub use commit_log::error::CommitLogError;
