@@ -78,3 +78,20 @@ impl Parcels {
         self.unsent.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_waits_is_limited_and_what_is_sent_waits_no_more() {
+        let (outbox, mut parcels) = outbox(([127, 0, 0, 1], 1).into(), CancellationToken::new());
+        let frame = Bytes::from(vec![0; MAX_UNSENT_BYTES / 2]);
+        assert!(outbox.send(frame.clone(), None) && outbox.send(frame.clone(), None));
+        assert!(!outbox.send(Bytes::from_static(b"x"), None));
+        parcels.sent(parcels.next().await.unwrap().0.len());
+        assert!(outbox.send(frame, None));
+        outbox.end();
+        while parcels.next().await.is_some() {}
+    }
+}

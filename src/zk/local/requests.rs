@@ -242,3 +242,6 @@ fn multi(r: &mut Reader<'_>) -> Result<Vec<Operation>, Malformed> {
         operations.push(Operation::read(code, r)?);
     }
 }
+
+#[cfg(test)]
+mod tests;

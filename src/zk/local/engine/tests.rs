@@ -130,8 +130,7 @@ fn watches_set_again_fire_for_what_was_missed() {
         children: texts(&["/parent", "/quiet", "/gone"]),
     };
     let fired = |what, path: &str| Fired(B, what, path.to_owned());
-    let expected =
-        [fired(3, "/changed"), fired(2, "/gone"), fired(1, "/born"), fired(4, "/parent"), fired(2, "/gone")];
+    let expected = [fired(3, "/changed"), fired(2, "/gone"), fired(1, "/born"), fired(4, "/parent"), fired(2, "/gone")];
     let told = kit.ask(B, Request::SetWatches(watched));
     assert_eq!(told[..5], expected);
     assert_eq!(told[5..], [Answer(B, 5, 0)]);
