@@ -100,7 +100,8 @@ impl Process {
         }
     }
 
-    fn signal(&self, signal: &str) {
+    /// Sends it a signal, by name.
+    pub fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
         let status = Command::new("kill").args([&format!("-{signal}"), &id]).status().unwrap();
         assert!(status.success(), "signal {signal} to {}", self.name);

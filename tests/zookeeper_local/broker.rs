@@ -15,28 +15,32 @@ use crate::common::in_process::{Setup, config};
 use crate::common::process::Process;
 use crate::common::raw::Raw;
 use crate::common::zookeeper::free_port;
-use crate::raw::{Client, create};
+use crate::raw::{Client, body, connect_request, create};
 use crate::rig::{session_of, tree, zookeeper};
 
 const LOCAL: BrokerOptions = BrokerOptions { local: true };
 
 struct Site {
     dir: TempDir,
+    /// Of the ZooKeeper.
     port: u16,
+    /// Of the broker: one with another address would be another broker with the same id.
+    server_port: u16,
 }
 
 impl Site {
     fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap(), port: free_port() }
+        Self { dir: tempfile::tempdir().unwrap(), port: free_port(), server_port: free_port() }
     }
 
     fn start(&self) -> Process {
         let ini = self.dir.path().join("server.ini");
         let data = self.dir.path().join("data");
         let text = format!(
-            "[system]\nbrokerId=3\nserverPort=0\ndashboardHttpPort=0\nnumPartitions=1\nunflushThreshold=0\n\
+            "[system]\nbrokerId=3\nserverPort={}\ndashboardHttpPort=0\nnumPartitions=1\nunflushThreshold=0\n\
              unflushInterval=10000\nmaxSegmentSize=1048576\nmaxTransferSize=1048576\ndataPath={}\n\
              [zookeeper]\nzk.zkConnect=127.0.0.1:{}/some/where\n[topic=test]\nnumPartitions=2\n",
+            self.server_port,
             data.display(),
             self.port
         );
@@ -171,6 +175,21 @@ fn a_kill_takes_nothing_that_was_answered_and_the_next_process_registers_at_once
         .output()
         .unwrap();
     assert!(output.status.success(), "the log of messages does not mind: {output:?}");
+}
+
+/// Time in which the process does not run, on a machine that sleeps or is overloaded, is not the clients' silence.
+#[test]
+fn sessions_live_through_a_time_in_which_the_server_could_not_hear_them() {
+    let site = Site::new();
+    let broker = site.start();
+    let mut client = Client::with(site.port, connect_request(2_000, 0, &[0; 16]));
+    client.ask(1, &create("/mine", b"", 1)).good();
+    broker.signal("STOP");
+    std::thread::sleep(Duration::from_millis(3_000));
+    client.send_as(-2, 11, &body());
+    broker.signal("CONT");
+    assert_eq!(client.next().expect("still connected").xid, -2);
+    assert!(client.stat("/mine").is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
