@@ -7,6 +7,8 @@
 
 mod common;
 
+// Shared with `zookeeper.rs`; each uses its part.
+#[allow(dead_code)]
 #[path = "zookeeper/rig.rs"]
 mod rig;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::clients::Member;
 use crate::common::broker::MetaqBroker;
-use crate::messages::assert_all_there;
+use crate::messages::{Message, assert_all_there};
 use crate::restart::assert_nothing_passed_over;
 use crate::rig::Cluster;
 
@@ -67,4 +67,21 @@ fn a_group_shares_partitions_and_takes_over_those_of_a_member_that_was_killed() 
     let acknowledged = producer.go_on(40);
     Member::receive_between_them(std::slice::from_mut(&mut survivor), &acknowledged);
     producer.stop();
+}
+
+/// A site that leaves local mode for a Java broker.
+#[test]
+fn a_java_broker_starts_over_what_local_mode_left() {
+    let Some(cluster) = Cluster::new("after-local") else { return };
+    let home = cluster.home(0, &[("left", "numPartitions=1")]);
+    let files = home.scratch().join("journal/transactions/zookeeper");
+    std::fs::create_dir_all(&files).unwrap();
+    for name in ["snapshot", "log"] {
+        std::fs::write(files.join(name), b"MQZK").unwrap();
+    }
+    let broker = cluster.start_java_broker(&home);
+    let sent = cluster.java_produce("left", &[Message::new("m-0".to_owned())]);
+    assert_all_there(&cluster.metaq_log("left"), &sent);
+    broker.stop();
+    assert_eq!(std::fs::read(files.join("log")).unwrap(), b"MQZK");
 }

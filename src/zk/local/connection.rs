@@ -31,6 +31,8 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     pub(super) worker: Sender<Command>,
     pub(super) random: Random,
+    /// For bytes of requests, of all connections.
+    pub(super) room: Arc<Semaphore>,
 }
 
 /// Why a connection ends.
@@ -109,8 +111,11 @@ impl Connection {
             let place = Arc::clone(&places).acquire_owned().await.map_err(|_| End::Closed)?;
             let Some(frame) = frame(&mut read).await? else { return Ok(()) };
             let request = Numbered::read(&frame)?;
+            let bytes = u32::try_from(frame.len()).map_err(|_| End::Length)?;
+            drop(frame);
+            let room = Arc::clone(&self.room).acquire_many_owned(bytes).await.map_err(|_| End::Closed)?;
             let is_last = request.request == Request::Close;
-            self.worker.send(Command::Request { id: self.id, request, place }).map_err(|_| End::Closed)?;
+            self.worker.send(Command::Request { id: self.id, request, place, room }).map_err(|_| End::Closed)?;
             if is_last {
                 // The server ends the connection behind its answer.
                 return std::future::pending().await;

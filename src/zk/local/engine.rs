@@ -234,7 +234,7 @@ impl Engine {
             | Request::Sync { path }
             | Request::CheckWatches(WatchesOf { path, .. })
             | Request::RemoveWatches(WatchesOf { path, .. }) => path.as_str(),
-            Request::SetWatches(watched) => return self.set_watches(id, watched).map(Ok),
+            Request::SetWatches(watched) => return self.set_watches(id, watched),
             _ => return Ok(Err(Code::Unimplemented)),
         };
         if let Err(code) = super::path::check(path) {
@@ -295,7 +295,7 @@ impl Engine {
     }
 
     /// Puts the watches of an earlier connection back; those that should have fired since then fire now.
-    fn set_watches(&mut self, id: ConnectionId, watched: &Watched) -> Result<(), TooManyWatches> {
+    fn set_watches(&mut self, id: ConnectionId, watched: &Watched) -> Result<Result<(), Code>, TooManyWatches> {
         let tree = &self.state.tree;
         let event_of = |kind: Kind, was_absent: bool, path: &String| match tree.get(path) {
             Ok(_) if was_absent => Some(EventType::Created),
@@ -310,6 +310,9 @@ impl Engine {
         let mut events = Vec::new();
         for (kind, was_absent, paths) in all.into_iter().chain([(Kind::Children, false, &watched.children)]) {
             for path in paths {
+                if let Err(code) = super::path::check(path) {
+                    return Ok(Err(code));
+                }
                 match event_of(kind, was_absent, path) {
                     Some(what) => events.push(Event { to: id, what, path: path.clone() }),
                     None => self.watches.add(id, kind, path)?,
@@ -317,7 +320,7 @@ impl Engine {
             }
         }
         self.tell(&events);
-        Ok(())
+        Ok(Ok(()))
     }
 
     fn change(&mut self, operation: Operation, session: i64, time: i64, w: &mut Writer) -> Result<(), Code> {

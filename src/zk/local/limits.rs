@@ -21,8 +21,17 @@ pub(super) const MAX_SESSIONS: usize = 4_000;
 /// Watches of one connection.
 pub(super) const MAX_WATCHES: usize = 10_000;
 
+/// Watches of all connections.
+pub(super) const MAX_ALL_WATCHES: usize = 100_000;
+
+/// Bytes of a path.
+pub(super) const MAX_PATH_BYTES: usize = 4_096;
+
 /// Requests of one connection that are read and whose answers are not sent; beyond that, nothing more is read from it.
 pub(super) const MAX_IN_FLIGHT: usize = 32;
+
+/// Bytes of requests of all connections that are read and not carried out; beyond that, they wait for each other.
+pub(super) const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
 
 /// Bytes of answers and events that wait for one client to take them; beyond that, it is dropped.
 pub(super) const MAX_UNSENT_BYTES: usize = 64 << 20;

@@ -1,10 +1,14 @@
 //! Paths of nodes, by ZooKeeper's rules.
 
 use super::code::Code;
+use super::limits::MAX_PATH_BYTES;
 
 /// Checks a complete path: absolute, no empty element, no slash at its end, no `.` or `..`, no character that ZooKeeper
-/// refuses.
+/// refuses; and not too long.
 pub(super) fn check(path: &str) -> Result<(), Code> {
+    if path.len() > MAX_PATH_BYTES {
+        return Err(Code::BadArguments);
+    }
     let elements = match path.strip_prefix('/') {
         Some("") => return Ok(()),
         Some(elements) => elements,
@@ -49,6 +53,8 @@ mod tests {
         for path in ["", "a", "a/b", "//", "/a/", "/a//b", "/a/./b", "/..", "/a\0", "/a\u{1}", "/\u{7f}", "/\u{f8ff}"] {
             assert_eq!(check(path), Err(Code::BadArguments), "{path:?}");
         }
+        let longest = format!("/{}", "a".repeat(MAX_PATH_BYTES - 1));
+        assert_eq!((check(&longest), check(&format!("{longest}a"))), (Ok(()), Err(Code::BadArguments)));
     }
 
     #[test]

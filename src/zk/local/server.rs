@@ -19,7 +19,7 @@ use super::address::LocalAddresses;
 use super::connection::Connection;
 use super::engine::Engine;
 use super::journal::{Journal, JournalError};
-use super::limits::MAX_CONNECTIONS;
+use super::limits::{MAX_CONNECTIONS, MAX_IN_FLIGHT_BYTES};
 use super::random::Random;
 use super::sessions::ConnectionId;
 use super::worker::{Command, Worker};
@@ -101,6 +101,7 @@ impl LocalServer {
             places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             commands,
             random,
+            room: Arc::new(Semaphore::new(MAX_IN_FLIGHT_BYTES)),
             connections: connections.clone(),
             stop: stop.clone(),
         };
@@ -160,6 +161,7 @@ struct Acceptor {
     places: Arc<Semaphore>,
     commands: Sender<Command>,
     random: Random,
+    room: Arc<Semaphore>,
     connections: TaskTracker,
     stop: CancellationToken,
 }
@@ -191,7 +193,8 @@ impl Acceptor {
         // Without it answers wait for acknowledgements; nothing else is lost.
         let _slower = stream.set_nodelay(true);
         let id = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
-        let connection = Connection { id, peer, worker: self.commands.clone(), random: self.random.clone() };
+        let (worker, random, room) = (self.commands.clone(), self.random.clone(), Arc::clone(&self.room));
+        let connection = Connection { id, peer, worker, random, room };
         let abort = self.stop.child_token();
         self.connections.spawn(async move {
             connection.serve(stream, abort).await;

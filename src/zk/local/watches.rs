@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::change::Change;
-use super::limits::MAX_WATCHES;
+use super::limits::{MAX_ALL_WATCHES, MAX_WATCHES};
 use super::path;
 use super::sessions::ConnectionId;
 
@@ -34,7 +34,7 @@ pub(super) struct Event {
     pub(super) path: String,
 }
 
-/// The connection has as many watches as it may have.
+/// The connection, or all together, have as many watches as they may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooManyWatches;
 
@@ -44,6 +44,7 @@ pub(super) struct Watches {
     data: HashMap<Box<str>, BTreeSet<ConnectionId>>,
     children: HashMap<Box<str>, BTreeSet<ConnectionId>>,
     of_connection: HashMap<ConnectionId, HashSet<(Kind, Box<str>)>>,
+    count: usize,
 }
 
 impl Watches {
@@ -55,16 +56,20 @@ impl Watches {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.of_connection.values().map(HashSet::len).sum()
+        self.count
     }
 
     pub(super) fn add(&mut self, to: ConnectionId, kind: Kind, path: &str) -> Result<(), TooManyWatches> {
         let own = self.of_connection.entry(to).or_default();
         let key = (kind, path.into());
-        if !own.contains(&key) && own.len() >= MAX_WATCHES {
+        if own.contains(&key) {
+            return Ok(());
+        }
+        if own.len() >= MAX_WATCHES || self.count >= MAX_ALL_WATCHES {
             return Err(TooManyWatches);
         }
         own.insert(key);
+        self.count += 1;
         self.of_kind(kind).entry(path.into()).or_default().insert(to);
         Ok(())
     }
@@ -83,6 +88,7 @@ impl Watches {
             self.of_connection.remove(&to);
         }
         self.forget(to, kind, path);
+        self.count -= 1;
         true
     }
 
@@ -90,6 +96,7 @@ impl Watches {
     pub(super) fn remove_all(&mut self, of: ConnectionId) {
         for (kind, path) in self.of_connection.remove(&of).unwrap_or_default() {
             self.forget(of, kind, &path);
+            self.count -= 1;
         }
     }
 
@@ -138,6 +145,7 @@ impl Watches {
                     self.of_connection.remove(&to);
                 }
             }
+            self.count -= 1;
             events.push(Event { to, what, path: path.to_owned() });
         }
     }
@@ -183,6 +191,11 @@ mod tests {
         assert_eq!(watches.add(A, Kind::Data, "/0"), Ok(()), "it is there already");
         assert_eq!(watches.add(A, Kind::Data, "/x"), Err(TooManyWatches));
         watches.add(B, Kind::Data, "/0").unwrap();
+        for i in MAX_WATCHES + 1..MAX_ALL_WATCHES {
+            watches.add(ConnectionId(3 + i as u64 / 5_000), Kind::Children, &format!("/{i}")).unwrap();
+        }
+        assert_eq!(watches.add(B, Kind::Data, "/1"), Err(TooManyWatches), "all together");
+        (0..40).for_each(|i| watches.remove_all(ConnectionId(3 + i)));
         watches.remove_all(A);
         assert!(watches.contains(B, Kind::Data, "/0") && watches.len() == 1);
         assert!(watches.remove(B, Kind::Data, "/0") && !watches.remove(B, Kind::Data, "/0"));

@@ -19,6 +19,9 @@ use super::wire::ConnectRequest;
 /// A wake-up or a round that took so much longer than it should is time in which nobody could be heard.
 const DEAF_TIME: Duration = Duration::from_millis(500);
 
+/// What came so long ago has been heard, however much is waiting.
+const BACKLOG_TIME: Duration = Duration::from_secs(2);
+
 /// Longest wait while no session can end.
 const IDLE_TIME: Duration = Duration::from_secs(60);
 
@@ -27,8 +30,9 @@ const IDLE_TIME: Duration = Duration::from_secs(60);
 pub(super) enum Command {
     /// A connection wants a session.
     Connect { id: ConnectionId, request: ConnectRequest, password: Password, outbox: Outbox },
-    /// A request; the permit is its place among those in flight, kept until its answer is sent.
-    Request { id: ConnectionId, request: Numbered, place: OwnedSemaphorePermit },
+    /// A request; `place` is its place among those in flight, kept until its answer is sent, `room` that of its bytes,
+    /// kept until it is carried out.
+    Request { id: ConnectionId, request: Numbered, place: OwnedSemaphorePermit, room: OwnedSemaphorePermit },
     /// A connection is gone.
     Gone { id: ConnectionId },
     /// Somebody wants figures.
@@ -66,8 +70,9 @@ impl Worker {
             let late = now.saturating_duration_since(listening_since).saturating_sub(wait);
             self.forgive(late);
             let all_heard = self.take_batch(first, commands);
-            if all_heard {
-                self.engine.expire(unix_ms(), Instant::now());
+            let now_or_before = if all_heard { Some(Instant::now()) } else { now.checked_sub(BACKLOG_TIME) };
+            if let Some(heard) = now_or_before {
+                self.engine.expire(unix_ms(), heard);
                 self.hold(None);
             }
             if let Err(error) = self.settle() {
@@ -114,8 +119,9 @@ impl Worker {
                 self.engine.connect(id, &request, password, time, now);
                 self.hold(None);
             }
-            Command::Request { id, request, place } => {
+            Command::Request { id, request, place, room } => {
                 self.engine.handle(id, request, time, now);
+                drop(room);
                 self.hold(Some((id, place)));
             }
             Command::Gone { id } => {

@@ -31,8 +31,8 @@ fn create(to: &Sender<Command>, number: u64, places: &Arc<Semaphore>) {
     let (path, mode) = (format!("/{number}"), Ok(CreateMode::default()));
     let operation = Operation::Create { path, data: None, acl: Ok(Acl::default()), mode, with_stat: false };
     let request = Numbered { xid: 1, request: Request::Change(operation) };
-    let place = Arc::clone(places).try_acquire_owned().unwrap();
-    to.send(Command::Request { id: ConnectionId(number), request, place }).unwrap();
+    let place = || Arc::clone(places).try_acquire_owned().unwrap();
+    to.send(Command::Request { id: ConnectionId(number), request, place: place(), room: place() }).unwrap();
 }
 
 fn told(parcels: &mut Parcels) -> usize {
@@ -44,7 +44,7 @@ fn what_waits_shares_one_sync_and_each_is_answered() {
     let disk = SimDisk::new(1);
     let worker = worker(&disk);
     let (sender, receiver) = channel();
-    let places = Arc::new(Semaphore::new(100));
+    let places = Arc::new(Semaphore::new(200));
     let mut clients: Vec<_> = (0..100).map(|number| connect(&sender, number).0).collect();
     (0..100).for_each(|number| create(&sender, number, &places));
     drop(sender);
@@ -52,7 +52,7 @@ fn what_waits_shares_one_sync_and_each_is_answered() {
     worker.run(&receiver);
     assert_eq!(disk.operations() - before, 2, "one write and one sync");
     assert!(clients.iter_mut().all(|parcels| told(parcels) == 2));
-    assert_eq!(places.available_permits(), 100, "places are free again when answers are taken");
+    assert_eq!(places.available_permits(), 200, "places are free again when answers are taken");
 }
 
 #[test]
@@ -84,8 +84,8 @@ fn a_long_log_is_folded_into_a_snapshot_and_nothing_is_lost() {
         let (acl, mode) = (Ok(Acl::default()), Ok(CreateMode::default()));
         let operation = Operation::Create { path, data, acl, mode, with_stat: false };
         let request = Numbered { xid: 1, request: Request::Change(operation) };
-        let place = Arc::clone(&places).try_acquire_owned().unwrap();
-        sender.send(Command::Request { id: ConnectionId(1), request, place }).unwrap();
+        let place = || Arc::clone(&places).try_acquire_owned().unwrap();
+        sender.send(Command::Request { id: ConnectionId(1), request, place: place(), room: place() }).unwrap();
     }
     drop(sender);
     worker.run(&receiver);
