@@ -3,6 +3,9 @@
 //! A request is carried out at once; whoever runs the engine holds back everything that it says until the transactions
 //! that it has made are durable. So no client ever sees a state that a crash takes back.
 
+mod changing;
+mod reading;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -10,14 +13,12 @@ use bytes::{Bytes, BytesMut};
 use tracing::{debug, info, warn};
 
 use super::change::{Change, Transaction};
-use super::code::Code;
 use super::jute::Writer;
 use super::limits::MAX_SESSIONS;
-use super::requests::{Numbered, Operation, Request, Watched, WatchesOf};
+use super::requests::{Numbered, Request};
 use super::sessions::{ConnectionId, Password, granted};
 use super::state::State;
-use super::tree::{Moment, Undo};
-use super::watches::{Event, EventType, Kind, TooManyWatches, Watches};
+use super::watches::{Event, TooManyWatches, Watches};
 use super::wire::{self, ConnectRequest};
 
 /// Bits of a transaction's number that count within one run of the server.
@@ -63,15 +64,6 @@ pub(super) struct Engine {
     next_zxid: i64,
     unsaved: Writer,
     outputs: Vec<Output>,
-}
-
-/// What an operation has changed, enough to tell of it or to take it back.
-struct Done {
-    operation: i32,
-    with_stat: bool,
-    change: Option<Change>,
-    path: String,
-    undo: Option<Undo>,
 }
 
 impl Engine {
@@ -222,197 +214,6 @@ impl Engine {
         match result {
             Ok(()) => self.answer(id, xid, 0, &body),
             Err(code) => self.answer(id, xid, code.number(), &Writer::default()),
-        }
-    }
-
-    fn read(&mut self, id: ConnectionId, request: Request, w: &mut Writer) -> Result<Result<(), Code>, TooManyWatches> {
-        let path = match &request {
-            Request::Exists { path, .. }
-            | Request::GetData { path, .. }
-            | Request::GetAcl { path }
-            | Request::GetChildren { path, .. }
-            | Request::Sync { path }
-            | Request::CheckWatches(WatchesOf { path, .. })
-            | Request::RemoveWatches(WatchesOf { path, .. }) => path.as_str(),
-            Request::SetWatches(watched) => return self.set_watches(id, watched),
-            _ => return Ok(Err(Code::Unimplemented)),
-        };
-        if let Err(code) = super::path::check(path) {
-            return Ok(Err(code));
-        }
-        let node = self.state.tree.get(path);
-        let watch = match (&request, &node) {
-            // Of a node that is not there, too.
-            (Request::Exists { watch: true, .. }, _) | (Request::GetData { watch: true, .. }, Ok(_)) => {
-                Some(Kind::Data)
-            }
-            (Request::GetChildren { watch: true, .. }, Ok(_)) => Some(Kind::Children),
-            _ => None,
-        };
-        if let Some(kind) = watch {
-            self.watches.add(id, kind, path)?;
-        }
-        Ok(match (&request, node) {
-            (Request::Sync { .. }, _) => {
-                w.text(path);
-                Ok(())
-            }
-            (Request::CheckWatches(of), _) => self.own_watches(id, of).map(|_| ()),
-            (Request::RemoveWatches(of), _) => self.own_watches(id, of).map(|kinds| {
-                for kind in kinds {
-                    self.watches.remove(id, kind, path);
-                }
-            }),
-            (_, Err(code)) => Err(code),
-            (Request::GetData { .. }, Ok(node)) => {
-                w.buffer(node.data.as_deref());
-                node.write_stat(w);
-                Ok(())
-            }
-            (Request::GetAcl { .. }, Ok(node)) => {
-                node.acl.write(w);
-                node.write_stat(w);
-                Ok(())
-            }
-            (Request::GetChildren { with_stat, .. }, Ok(node)) => {
-                w.texts(node.children.iter().map(|name| &**name));
-                if *with_stat {
-                    node.write_stat(w);
-                }
-                Ok(())
-            }
-            (_, Ok(node)) => {
-                node.write_stat(w);
-                Ok(())
-            }
-        })
-    }
-
-    fn own_watches(&self, id: ConnectionId, of: &WatchesOf) -> Result<Vec<Kind>, Code> {
-        let has = |kind: &&Kind| self.watches.contains(id, **kind, &of.path);
-        let own: Vec<_> = of.kinds?.iter().filter(has).copied().collect();
-        if own.is_empty() { Err(Code::NoWatcher) } else { Ok(own) }
-    }
-
-    /// Puts the watches of an earlier connection back; those that should have fired since then fire now.
-    fn set_watches(&mut self, id: ConnectionId, watched: &Watched) -> Result<Result<(), Code>, TooManyWatches> {
-        let tree = &self.state.tree;
-        let event_of = |kind: Kind, was_absent: bool, path: &String| match tree.get(path) {
-            Ok(_) if was_absent => Some(EventType::Created),
-            Err(_) if was_absent => None,
-            Err(_) => Some(EventType::Deleted),
-            Ok(node) => match kind {
-                Kind::Data => (node.modified.0 > watched.since).then_some(EventType::DataChanged),
-                Kind::Children => (node.children_modified > watched.since).then_some(EventType::ChildrenChanged),
-            },
-        };
-        let all = [(Kind::Data, false, &watched.data), (Kind::Data, true, &watched.absent)];
-        let mut events = Vec::new();
-        for (kind, was_absent, paths) in all.into_iter().chain([(Kind::Children, false, &watched.children)]) {
-            for path in paths {
-                if let Err(code) = super::path::check(path) {
-                    return Ok(Err(code));
-                }
-                match event_of(kind, was_absent, path) {
-                    Some(what) => events.push(Event { to: id, what, path: path.clone() }),
-                    None => self.watches.add(id, kind, path)?,
-                }
-            }
-        }
-        self.tell(&events);
-        Ok(Ok(()))
-    }
-
-    fn change(&mut self, operation: Operation, session: i64, time: i64, w: &mut Writer) -> Result<(), Code> {
-        let is_check = matches!(operation, Operation::Check { .. });
-        let done = self.execute(operation, session, (self.next_zxid, time))?;
-        self.write_result(&done, is_check, w);
-        if let Some(change) = done.change {
-            self.record(vec![change], time);
-        }
-        Ok(())
-    }
-
-    /// All operations or none. The answer has a result for each.
-    fn multi(&mut self, operations: Vec<Operation>, session: i64, time: i64, w: &mut Writer) {
-        let mut done = Vec::new();
-        let count = operations.len();
-        let mut failed = None;
-        for operation in operations {
-            match self.execute(operation, session, (self.next_zxid, time)) {
-                Ok(one) => {
-                    let mut result = Writer::default();
-                    self.write_result(&one, false, &mut result);
-                    done.push((one, result));
-                }
-                Err(code) => {
-                    failed = Some(code);
-                    break;
-                }
-            }
-        }
-        if let Some(code) = failed {
-            let at = done.len();
-            done.into_iter().rev().filter_map(|(one, _)| one.undo).for_each(|undo| self.state.tree.undo(undo));
-            for i in 0..count {
-                let code = match i.cmp(&at) {
-                    std::cmp::Ordering::Less => 0,
-                    std::cmp::Ordering::Equal => code.number(),
-                    std::cmp::Ordering::Greater => Code::RuntimeInconsistency.number(),
-                };
-                wire::multi_header(w, -1, false, code);
-                w.int(code);
-            }
-        } else {
-            let mut changes = Vec::new();
-            for (one, result) in done {
-                wire::multi_header(w, one.operation, false, 0);
-                w.raw(result.bytes());
-                changes.extend(one.change);
-            }
-            if !changes.is_empty() {
-                self.record(changes, time);
-            }
-        }
-        wire::multi_header(w, -1, true, -1);
-    }
-
-    fn execute(&mut self, operation: Operation, session: i64, at: Moment) -> Result<Done, Code> {
-        let (code, with_stat) = (operation.code(), matches!(operation, Operation::Create { with_stat: true, .. }));
-        let checked = match &operation {
-            Operation::Check { path, .. } => path.clone(),
-            _ => String::new(),
-        };
-        let change = self.state.tree.prepare(operation, session)?;
-        let undo = match &change {
-            Some(change) => self.state.tree.apply(change, at).map_err(|_| Code::RuntimeInconsistency)?,
-            None => None,
-        };
-        let path = match &change {
-            Some(
-                Change::Create { path, .. }
-                | Change::Delete { path }
-                | Change::SetData { path, .. }
-                | Change::SetAcl { path, .. },
-            ) => path.clone(),
-            _ => checked,
-        };
-        Ok(Done { operation: code, with_stat, change, path, undo })
-    }
-
-    /// What the answer says of one operation. A check tells something only if it stands alone.
-    fn write_result(&self, done: &Done, is_lone_check: bool, w: &mut Writer) {
-        let (path, stat) = match &done.change {
-            Some(Change::Create { .. }) => (true, done.with_stat),
-            Some(Change::SetData { .. } | Change::SetAcl { .. }) => (false, true),
-            Some(_) => (false, false),
-            None => (false, is_lone_check),
-        };
-        if path {
-            w.text(&done.path);
-        }
-        if let (true, Ok(node)) = (stat, self.state.tree.get(&done.path)) {
-            node.write_stat(w);
         }
     }
 

@@ -1,7 +1,8 @@
 use super::*;
 use crate::zk::local::acl::Acl;
+use crate::zk::local::code::Code;
 use crate::zk::local::jute::Reader;
-use crate::zk::local::requests::CreateMode;
+use crate::zk::local::requests::{CreateMode, Operation, Watched};
 
 const A: ConnectionId = ConnectionId(1);
 const B: ConnectionId = ConnectionId(2);
