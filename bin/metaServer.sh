@@ -11,7 +11,7 @@ usage() {
 Usage: metaServer.sh COMMAND
 
   start           start the broker and wait until it serves and is registered in ZooKeeper
-  start local     start it for this machine only, without ZooKeeper
+  start local     start it for this machine only, with a ZooKeeper of its own
   stop            stop it; it serves on for zk.zkSyncTimeMs after it has left ZooKeeper
   stop --force    the same, but kill it if it has not ended after 20 s
   restart         stop it, start it again in the same mode and, unless METAQ_CONFIG is set, with the same file
@@ -285,10 +285,7 @@ wait_until_ready() {
 
 wait_until_registered() {
   local limit reason
-  if [ "$mode" = local ]; then
-    running "in local mode, without ZooKeeper"
-    return
-  elif [ "$(setting 'zk\.zkEnable')" = false ]; then
+  if [ "$(setting 'zk\.zkEnable')" = false ]; then
     running "not registered: zk.zkEnable=false"
     return
   fi
@@ -299,7 +296,7 @@ wait_until_registered() {
   while [ $((SECONDS - waiting_since)) -le "$limit" ]; do
     if [ "$(registration)" = "registered in ZooKeeper" ]; then
       end_wait
-      running "registered in ZooKeeper"
+      running "$(registered_where)"
       return
     elif ! alive; then
       end_wait
@@ -312,6 +309,19 @@ wait_until_registered() {
   reason=$(registration)
   reason=${reason:-no answer from ZooKeeper within zk.zkConnectionTimeoutMs}
   running "not registered: ${reason#not registered: }"
+}
+
+registered_where() {
+  if [ "$mode" = local ]; then
+    printf '%s\n' "in local mode, with a ZooKeeper of its own at $(local_zookeeper)"
+  else
+    echo "registered in ZooKeeper"
+  fi
+}
+
+# What it listens on, as its log tells.
+local_zookeeper() {
+  log_of_this_run | sed -n 's/^[^ ]* *INFO zookeeper of local mode serves address=\([^ ]*\).*/\1/p' | head -n 1
 }
 
 running() {
@@ -364,10 +374,8 @@ status() {
   up=$(printf '%d d %02d:%02d:%02d' $((seconds / 86400)) $((seconds / 3600 % 24)) $((seconds / 60 % 60)) $((seconds % 60)))
   echo "Meta broker is running."
   echo "pid $pid, ${address:-not listening yet}, up $up"
-  if [ "$mode" = local ]; then
-    echo "local mode, without ZooKeeper"
-  elif [ "$(registration)" = "registered in ZooKeeper" ]; then
-    registration
+  if [ "$(registration)" = "registered in ZooKeeper" ]; then
+    registered_where
   else
     reason=$(registration)
     reason=${reason#not registered: }
