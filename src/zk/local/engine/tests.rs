@@ -144,11 +144,13 @@ fn watches_set_again_fire_for_what_was_missed() {
 #[test]
 fn a_multi_that_fails_changes_nothing_and_fires_nothing() {
     let mut kit = Kit::new();
+    kit.ask(A, Request::Change(create("/x", false)));
     kit.ask(B, exists("/a"));
     let before = kit.engine.figures();
     kit.engine.take_unsaved();
-    let wrong = Operation::Delete { path: "/none".to_owned(), version: -1 };
-    let told = kit.ask(A, Request::Multi(vec![create("/a", true), wrong, create("/c", false)]));
+    let delete = |path: &str| Operation::Delete { path: path.to_owned(), version: -1 };
+    let again = [delete("/x"), create("/x", true), create("/a", true), delete("/none"), create("/c", false)];
+    let told = kit.ask(A, Request::Multi(again.to_vec()));
     assert_eq!(told, [Answer(A, 5, 0)]);
     assert_eq!((kit.engine.figures(), kit.engine.unsaved()), (before, 0));
     let told = kit.ask(A, Request::Multi(vec![create("/a", true), create("/c", false)]));

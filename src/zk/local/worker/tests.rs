@@ -65,6 +65,7 @@ fn nothing_that_is_not_durable_is_answered_and_nothing_is_answered_any_more() {
         let places = Arc::new(Semaphore::new(10));
         let (mut parcels, abort) = connect(&sender, 1);
         create(&sender, 1, &places);
+        drop(sender);
         worker.run(&receiver);
         assert_eq!(told(&mut parcels), 0, "{failing:?}");
         assert!(abort.is_cancelled());
