@@ -158,7 +158,6 @@ fn zookeepers_own_command_line_works() {
         "Created /cli\n",
         "Created /cli/child\n",
         "[child]\n",
-        "type:NodeChildrenChanged path:/cli\n",
         "Created /cli/second\n",
         "one\n",
         "dataVersion = 0\n",
@@ -166,7 +165,6 @@ fn zookeepers_own_command_line_works() {
         "dataVersion = 1\n",
         "dataLength = 7\n",
         "changed\n",
-        "type:NodeDataChanged path:/cli/child\n",
         "numChildren = 2\n",
         "'world,'anyone\n: r\n",
         "Sync is OK\n",
@@ -174,6 +172,10 @@ fn zookeepers_own_command_line_works() {
     ] {
         let Some(at) = rest.find(part) else { panic!("no {part:?} in its place:\n{shown}") };
         rest = &rest[at + part.len()..];
+    }
+    // Events are told by a thread of their own, so their place is not sure.
+    for part in ["type:NodeChildrenChanged path:/cli\n", "type:NodeDataChanged path:/cli/child\n"] {
+        assert!(shown.contains(part), "no {part:?}:\n{shown}");
     }
     for part in ["version No is not valid : /cli/second", "Node not empty: /cli", "Unimplemented for /container"] {
         assert!(shown.contains(part), "no {part:?}:\n{shown}");
