@@ -13,6 +13,7 @@
 //! | [`zk`] | the coordinator seam, node paths and formats, registration | |
 //! | [`client`] | connections to a broker and discovery, seed of the client library | `client` |
 //! | [`broker`] | listener, connections, command processors, life cycle | `broker` |
+//! | [`admin`] | HTTP for operators: health, metrics, status, closing and opening partitions | `broker` |
 //! | [`cli`] | the `metaq` binary: arguments and output | `broker` |
 //!
 //! `ARCHITECTURE.md` tells how they work together.
@@ -25,6 +26,8 @@ pub mod zk;
 #[cfg(feature = "client")]
 pub mod client;
 
+#[cfg(feature = "broker")]
+pub mod admin;
 #[cfg(feature = "broker")]
 pub mod broker;
 #[cfg(feature = "broker")]

@@ -152,7 +152,7 @@ fn what_the_shipped_file_calls_a_default_is_one() {
     let environment = Environment { home: Some("/home/admin".into()), cpus: 4 };
     let shipped = ServerConfig::parse(text.as_bytes(), None, &environment).unwrap();
     // these have no default that could be written down
-    let found_out = [";hostName=", ";appClassPath="];
+    let found_out = [";hostName=", ";appClassPath=", ";adminTokenFile="];
     let is_commented_option = |line: &str| {
         line.strip_prefix(';').is_some_and(|line| line.starts_with(|c: char| c.is_ascii_lowercase()))
             && !found_out.iter().any(|key| line.starts_with(key))

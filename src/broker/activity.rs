@@ -7,24 +7,24 @@ use tokio::time::Instant;
 
 /// Clock of one connection's last read or write.
 #[derive(Debug)]
-pub(super) struct Activity {
+pub(crate) struct Activity {
     start: Instant,
     last_ms: AtomicU64,
 }
 
 impl Activity {
     /// A connection that was active just now.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { start: Instant::now(), last_ms: AtomicU64::new(0) }
     }
 
     /// Notes that something was read or written.
-    pub(super) fn note(&self) {
+    pub(crate) fn note(&self) {
         self.last_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
     /// Returns once nothing was read or written for `timeout`; never for a time-out of zero.
-    pub(super) async fn idle_for(&self, timeout: Duration) {
+    pub(crate) async fn idle_for(&self, timeout: Duration) {
         if timeout.is_zero() {
             return std::future::pending().await;
         }

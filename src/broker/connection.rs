@@ -20,6 +20,7 @@ use tracing::{debug, error, info};
 
 use super::activity::Activity;
 use super::batch::Batch;
+use super::counters::Cut;
 use super::held::HeldGets;
 use super::outbound::{AnswerSender, OutputError, write_answers};
 use super::processor::Processor;
@@ -90,6 +91,7 @@ pub(super) async fn serve(
         stop: &stop,
         held: &held,
     };
+    let counters = reactor.processor().counters();
     let waiting = held.run(reactor.processor(), answers.clone());
     let all = async {
         // The input gives up its end of the queue when it is done; the output ends when the last put is answered.
@@ -102,11 +104,12 @@ pub(super) async fn serve(
             waiting.await;
             Ok(())
         };
-        tokio::try_join!(input, waiting, write_answers(&mut write, queue, &activity))
+        tokio::try_join!(input, waiting, write_answers(&mut write, queue, &activity, counters))
     };
     let end = tokio::select! {
         result = all => result.map(|(end, (), ())| end),
         () = activity.idle_for(limits.idle_timeout) => {
+            counters.cut(Cut::Silent);
             info!(%peer, timeout = ?limits.idle_timeout, "closing a silent connection");
             return;
         }
@@ -117,17 +120,20 @@ pub(super) async fn serve(
         Ok(InputEnd::Stopped) => linger(&mut read, LINGER_AT_STOP).await,
         Ok(InputEnd::Quit) => linger(&mut read, LINGER_AFTER_FAULT).await,
         Ok(InputEnd::Late) => {
+            counters.cut(Cut::Late);
             info!(%peer, limit = ?BODY_TIME, "closing a connection whose command takes too long to arrive");
             linger(&mut read, LINGER_AFTER_FAULT).await;
         }
         Ok(InputEnd::Malformed(error)) => {
+            counters.cut(Cut::Malformed);
             info!(%peer, %error, "closing a connection that sent something malformed");
             linger(&mut read, LINGER_AFTER_FAULT).await;
         }
         // A peer that hangs up is everyday life (01 §1, linger 0 of Java clients).
         Err(OutputError::Socket(error)) => debug!(%peer, %error, "connection lost"),
         Err(error @ OutputError::Segment { .. }) => {
-            error!(%peer, %error, "closing a connection in the middle of an answer")
+            counters.cut(Cut::Disk);
+            error!(%peer, %error, "closing a connection in the middle of an answer");
         }
     }
 }
@@ -241,11 +247,13 @@ impl Input<'_> {
         if batch.is_empty() {
             return;
         }
+        let read_at = Instant::now();
         let mut batch = std::mem::take(batch);
         self.held.hold(&mut batch, self.processor);
         let (answers_cost, puts_cost) = (batch.answers_cost(), batch.puts_cost());
         let Batch { answers: mut ready, puts, .. } = batch;
         if !ready.is_empty() {
+            ready.decided_at = Some(read_at);
             ready.permit = self.budget.take(answers_cost).await;
             // Without a writer the connection is over, and this task with it.
             let _ = answers.send(ready);
@@ -255,7 +263,7 @@ impl Input<'_> {
         }
         let permit = self.budget.take(puts_cost).await;
         let room = self.processor.committer_room().take(puts_cost).await;
-        self.reactor.submit(puts, InFlight { answers: answers.clone(), permit, room });
+        self.reactor.submit(puts, InFlight { answers: answers.clone(), permit, room, read_at });
     }
 }
 

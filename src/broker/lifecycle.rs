@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use super::connection::ConnectionLimits;
+use super::control::{BrokerControl, Parts};
 use super::host::default_host;
 use super::identity::Identity;
 use super::listener::{self, Acceptor};
@@ -89,11 +90,9 @@ pub enum StopError {
 /// directories are free again; what is unflushed then is left so, and nodes in ZooKeeper are left to the session's end.
 #[derive(Debug)]
 pub struct Broker {
-    address: SocketAddr,
-    url: BrokerUrl,
+    control: BrokerControl,
     store: Arc<Store>,
     processor: Arc<Processor>,
-    reloader: Arc<Reloader>,
     registration: Option<Registration>,
     sync_time: Duration,
     connections: TaskTracker,
@@ -153,11 +152,12 @@ impl Broker {
         let reactors = Reactors::start(io_threads(&config), &processor).map_err(StartError::Thread)?;
         let connections = TaskTracker::new();
         let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
+        let max_connections = max_connections(&config, &store);
         let acceptor = Acceptor {
             processor: Arc::clone(&processor),
             reactors,
             limits: connection_limits(&config),
-            max_connections: max_connections(&config, &store),
+            max_connections,
             connections: connections.clone(),
             stop: stop.clone(),
             abort: abort.clone(),
@@ -171,13 +171,19 @@ impl Broker {
             }));
             Registration::start(coordinator, root, topics.desired(), RegistrationOptions::default())
         });
+        let reloader = Arc::new(Reloader::new(Arc::clone(&processor)));
+        let control = BrokerControl::new(Parts {
+            processor: Arc::clone(&processor),
+            registration: registration.as_ref().map(Registration::state),
+            address,
+            max_connections,
+            reloader: Arc::clone(&reloader),
+        });
         let sync_time = sync_time(&config.zookeeper);
         let _stop_when_dropped = stop.clone().drop_guard();
         Ok(Self {
-            address,
-            url,
+            control,
             store,
-            reloader: Arc::new(Reloader::new(Arc::clone(&processor))),
             processor,
             registration,
             sync_time,
@@ -190,12 +196,17 @@ impl Broker {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.control.address()
     }
 
     /// The address that it publishes.
     pub fn url(&self) -> &BrokerUrl {
-        &self.url
+        self.control.url()
+    }
+
+    /// What operators' interfaces work with.
+    pub fn control(&self) -> BrokerControl {
+        self.control.clone()
     }
 
     /// Returns when it is registered in ZooKeeper for the first time; at once if it is not to be.
@@ -211,7 +222,7 @@ impl Broker {
 
     /// Where the registration stands; `None` without ZooKeeper.
     pub fn registration_state(&self) -> Option<RegistrationState> {
-        self.registration.as_ref().map(|registration| registration.state().borrow().clone())
+        self.control.registration()
     }
 
     /// Reads the configuration file again and takes over its topics, while everything goes on (03 §7).
@@ -221,12 +232,12 @@ impl Broker {
     /// # Errors
     /// When the file has any error, or a data path cannot be used: then nothing changes.
     pub async fn reload(&self) -> Result<ReloadReport, ReloadError> {
-        self.reloader.reload().await
+        self.control.reload().await
     }
 
     /// How the last reload ended; `None` if there was none.
     pub fn last_reload(&self) -> Option<LastReload> {
-        self.reloader.last()
+        self.control.last_reload()
     }
 
     /// Stops: everything that was answered stays, what is on its way is answered. `hurry` cuts the waiting for clients
@@ -235,6 +246,7 @@ impl Broker {
     /// # Errors
     /// When messages may be lost because a disk failed.
     pub async fn stop(self, hurry: CancellationToken) -> Result<(), StopError> {
+        self.control.note_stopping();
         if let Some(registration) = self.registration {
             let was_registered = matches!(*registration.state().borrow(), RegistrationState::Registered);
             // What remains is in the log already.
@@ -307,7 +319,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 fn max_connections(config: &ServerConfig, store: &Store) -> usize {
     let configured = config.metaq.max_connections;
     let Some(descriptors) = getrlimit(Resource::Nofile).current else { return configured };
-    let segments: usize = store.partitions().iter().map(|partition| partition.segments().len()).sum();
+    let segments: usize = store.partitions().iter().map(|partition| partition.segment_count()).sum();
     let taken = DESCRIPTORS_KEPT + segments as u64;
     let room = usize::try_from(descriptors.saturating_sub(taken)).unwrap_or(usize::MAX).max(MIN_CONNECTIONS);
     if room < configured {

@@ -77,6 +77,7 @@ impl Acceptor {
             };
             pause = ACCEPT_PAUSE_MIN;
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                self.processor.counters().refused_connections.add_one();
                 if let Some(since) = refused.count() {
                     warn!(%peer, limit = self.max_connections, refused = since, "closing a connection beyond maxConnections");
                 }

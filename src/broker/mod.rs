@@ -12,11 +12,13 @@
 //! | `routes` | where puts of a topic go, found once |
 //! | `reload` | taking over a changed configuration file |
 //! | `topics` | which topics are served, and which ZooKeeper is to show |
-//! | `counters`, `realtime` | what `stats` tells |
+//! | `counters`, `realtime` | what `stats` and the metrics tell |
+//! | `control`, `status` | [`BrokerControl`]: what operators' interfaces may know and do |
 
-mod activity;
+pub(crate) mod activity;
 mod batch;
 mod connection;
+mod control;
 mod counters;
 mod held;
 mod host;
@@ -25,7 +27,7 @@ mod lifecycle;
 mod listener;
 mod outbound;
 mod processor;
-mod quiet;
+pub(crate) mod quiet;
 mod reactor;
 mod reactors;
 mod realtime;
@@ -33,8 +35,15 @@ mod refusal;
 mod reload;
 mod room;
 mod routes;
+mod status;
 mod topics;
 mod transfer;
 
+pub use control::{BrokerControl, PartitionsError};
+pub use counters::Traffic;
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};
 pub use reload::{LastReload, ReloadError, ReloadReport};
+pub use status::{
+    BrokerStatus, ClosedRange, FailedStatus, HealthStatus, LowSpaceStatus, PartitionStatus, RegistrationStatus,
+    SettingsStatus, TopicStatus,
+};

@@ -8,8 +8,10 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::net::tcp::WriteHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
 
 use super::activity::Activity;
+use super::counters::Counters;
 use super::transfer::send_region;
 use crate::store::Region;
 
@@ -23,6 +25,8 @@ pub(super) struct Answers {
     tail: BytesMut,
     /// What the commands and their answers count against the limit of the connection, given back once sent.
     pub(super) permit: Option<OwnedSemaphorePermit>,
+    /// When it was decided what they are.
+    pub(super) decided_at: Option<Instant>,
 }
 
 impl Answers {
@@ -77,12 +81,18 @@ pub(super) async fn write_answers(
     socket: &mut WriteHalf<'_>,
     mut queue: mpsc::UnboundedReceiver<Answers>,
     activity: &Activity,
+    counters: &Counters,
 ) -> Result<(), OutputError> {
     let mut pending = BytesMut::new();
     let mut sent_with_pending = Vec::new();
+    let mut answered_gets = Vec::new();
     while let Some(first) = queue.recv().await {
         let mut next = Some(first);
         while let Some(answers) = next {
+            if !answers.regions.is_empty() {
+                let bytes: u64 = answers.regions.iter().map(|(_, region)| region.len() as u64).sum();
+                answered_gets.push((answers.decided_at, answers.regions.len() as u64, bytes));
+            }
             for (before, region) in answers.regions {
                 append(&mut pending, before);
                 send_region(socket.as_ref(), &mut pending, &region, activity).await?;
@@ -96,6 +106,9 @@ pub(super) async fn write_answers(
         }
         write_all(socket.as_ref(), &mut pending, activity).await?;
         sent_with_pending.clear();
+        for (decided_at, count, bytes) in answered_gets.drain(..) {
+            counters.count_answered_gets(decided_at.map(|at| at.elapsed()).unwrap_or_default(), count, bytes);
+        }
     }
     Ok(socket.shutdown().await?)
 }

@@ -4,20 +4,20 @@ use std::time::{Duration, Instant};
 
 /// Lets one event in a period through and counts the rest.
 #[derive(Debug)]
-pub(super) struct Quiet {
+pub(crate) struct Quiet {
     period: Duration,
     last: Option<Instant>,
     count: u64,
 }
 
 impl Quiet {
-    pub(super) fn new(period: Duration) -> Self {
+    pub(crate) fn new(period: Duration) -> Self {
         Self { period, last: None, count: 0 }
     }
 
     /// Notes an event. Returns how many there were since the last one that was let through, this one included, if this
     /// one should be logged.
-    pub(super) fn count(&mut self) -> Option<u64> {
+    pub(crate) fn count(&mut self) -> Option<u64> {
         self.count += 1;
         if self.last.is_some_and(|last| last.elapsed() < self.period) {
             return None;

@@ -9,6 +9,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::time::Instant;
 
 use super::outbound::{AnswerSender, Answers};
 use super::processor::Processor;
@@ -30,6 +31,8 @@ pub(super) struct InFlight {
     pub(super) permit: Option<OwnedSemaphorePermit>,
     /// What they count against the limit of all that wait for the committer, until they are stored.
     pub(super) room: Option<OwnedSemaphorePermit>,
+    /// When the messages had been read.
+    pub(super) read_at: Instant,
 }
 
 /// See the module.
@@ -123,8 +126,10 @@ impl Reactor {
     /// Sends the answers to a group and keeps its buffers.
     fn answer(&self, mut group: AppendGroup) {
         if let Some(Ok(in_flight)) = group.context.take().map(|context| context.downcast::<InFlight>()) {
-            let InFlight { answers, permit, room } = *in_flight;
+            let InFlight { answers, permit, room, read_at } = *in_flight;
             drop(room);
+            let counters = self.processor.counters();
+            counters.count_answered_puts(read_at.elapsed(), group.len() as u64, group.body_bytes() as u64);
             let mut ready = Answers::default();
             ready.permit = permit;
             self.processor.encode_put_results(&group, ready.buffer());

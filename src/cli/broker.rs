@@ -12,6 +12,7 @@ use tracing::{error, info, warn};
 use super::logging;
 use super::output::{Format, finish, tell, with_causes};
 use super::signals::StopSignals;
+use crate::admin::{AdminOptions, AdminServer};
 use crate::broker::{Broker, BrokerOptions};
 use crate::config::{ConfigError, ServerConfig};
 
@@ -87,10 +88,19 @@ async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<(
             "local mode: serving without a ZooKeeper, to clients that name this broker's address; listening for this machine only unless bindAddress says otherwise"
         );
     }
+    // First of all: whoever watches the process can ask while it still starts.
+    let admin = AdminServer::start(AdminOptions::of(&config)?).await?;
+    // Before the line that scripts wait for.
+    tell(format_args!("ADMIN http://{}", admin.address()));
     let broker = Broker::start(config, options).await?;
-    // The line that scripts wait for.
+    let control = broker.control();
+    admin.serve(control.clone());
     tell(format_args!("READY {}", broker.url()));
     let conflict = tokio::select! {
+        () = control.stop_requested() => {
+            info!("stopping, as asked for by http");
+            None
+        }
         signal = signals.next() => {
             info!(signal, "stopping");
             None
@@ -112,6 +122,7 @@ async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<(
             stop.await
         }
     };
+    admin.stop().await;
     stopped?;
     match conflict {
         Some(conflict) => Err(anyhow::Error::new(conflict).context("Register broker to zk failed")),

@@ -87,6 +87,8 @@ pub const METAQ_KEYS: &[&str] = &[
     "connectionIdleTimeoutMs",
     "freeSpaceWarningBytes",
     "ioThreads",
+    "adminBindAddress",
+    "adminTokenFile",
     "commitLogFileBytes",
     "commitLogFiles",
 ];

@@ -1,6 +1,7 @@
 //! The section `[metaq]`: what only this broker knows; the Java broker ignores the section.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use super::error::Problems;
 use super::ini::Section;
@@ -36,6 +37,10 @@ pub struct MetaqConfig {
     pub free_space_warning_bytes: u64,
     /// `ioThreads`: threads that serve connections, 1 to 64; 0 for as many as processors, at most 8.
     pub io_threads: usize,
+    /// `adminBindAddress`: the address that `dashboardHttpPort` listens on.
+    pub admin_bind_address: IpAddr,
+    /// `adminTokenFile`: the file with the token that changing requests need.
+    pub admin_token_file: Option<PathBuf>,
     /// `commitLogFileBytes`: size of one file of the commit log, 1 048 576 to 1 073 741 824 bytes.
     pub commit_log_file_bytes: u64,
     /// `commitLogFiles`: how many files the commit log may have, 2 to 64. When all are full, puts wait.
@@ -55,6 +60,8 @@ impl Default for MetaqConfig {
             connection_idle_timeout_ms: 300_000,
             free_space_warning_bytes: 1_073_741_824,
             io_threads: 0,
+            admin_bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            admin_token_file: None,
             commit_log_file_bytes: 67_108_864,
             commit_log_files: 8,
         }
@@ -71,7 +78,7 @@ impl MetaqConfig {
         let r = &mut reader;
         r.check_keys(METAQ_KEYS, &[], |_| false);
         let read = Self {
-            bind_address: r.parse("bindAddress", address).unwrap_or(d.bind_address),
+            bind_address: address(r, "bindAddress").unwrap_or(d.bind_address),
             max_connections: r.int("maxConnections", 1..=1_000_000).unwrap_or(d.max_connections),
             max_command_line_bytes: r.int("maxCommandLineBytes", 1_024..=1_048_576).unwrap_or(d.max_command_line_bytes),
             max_body_bytes: r.int("maxBodyBytes", 1_024..=BYTES_IN_A_WIRE_LENGTH).unwrap_or(d.max_body_bytes),
@@ -89,6 +96,8 @@ impl MetaqConfig {
                 .int("freeSpaceWarningBytes", 0..=i64::MAX)
                 .unwrap_or(d.free_space_warning_bytes),
             io_threads: r.int("ioThreads", 0..=64).unwrap_or(d.io_threads),
+            admin_bind_address: address(r, "adminBindAddress").unwrap_or(d.admin_bind_address),
+            admin_token_file: r.path("adminTokenFile"),
             commit_log_file_bytes: r
                 .int("commitLogFileBytes", 1_048_576..=1_073_741_824)
                 .unwrap_or(d.commit_log_file_bytes),
@@ -121,16 +130,20 @@ impl MetaqConfig {
             ("connectionIdleTimeoutMs", Value::from(self.connection_idle_timeout_ms)),
             ("freeSpaceWarningBytes", Value::from(self.free_space_warning_bytes)),
             ("ioThreads", Value::from(self.io_threads)),
+            ("adminBindAddress", Value::from(self.admin_bind_address.to_string())),
+            ("adminTokenFile", Value::from(self.admin_token_file.as_ref())),
             ("commitLogFileBytes", Value::from(self.commit_log_file_bytes)),
             ("commitLogFiles", Value::from(self.commit_log_files)),
         ]
     }
 }
 
-fn address(text: &str) -> Result<IpAddr, String> {
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    bare.parse().map_err(|_| {
-        format!("bindAddress={} is not an IP address; 0.0.0.0 is every IPv4 interface, :: every one", shortened(text))
+fn address(reader: &mut Reader<'_>, key: &str) -> Option<IpAddr> {
+    reader.parse(key, |text| {
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        bare.parse().map_err(|_| {
+            format!("{key}={} is not an IP address; 0.0.0.0 is every IPv4 interface, :: every one", shortened(text))
+        })
     })
 }
 

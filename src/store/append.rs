@@ -236,6 +236,12 @@ impl AppendGroup {
         self.records.len() + self.large_bytes
     }
 
+    /// Bytes of the bodies of its messages.
+    pub fn body_bytes(&self) -> usize {
+        let small = self.puts.len() - self.large.len();
+        self.records.len() - small * HEADER_LEN + self.large_bytes
+    }
+
     /// Bytes of its large bodies.
     pub(super) fn large_bytes(&self) -> usize {
         self.large_bytes

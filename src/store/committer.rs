@@ -41,6 +41,8 @@ struct Inner {
     /// There are such groups: everything else goes behind them. Changed with both locks held.
     is_slow: AtomicBool,
     order: Order,
+    /// A thread has ended by a fault.
+    failed: AtomicBool,
     /// Held by the one who commits on a thread of its own: there is one lane for all of them.
     inline: Mutex<()>,
 }
@@ -80,6 +82,7 @@ impl Committer {
             slow_arrived: Condvar::new(),
             is_slow: AtomicBool::new(false),
             order: Order::default(),
+            failed: AtomicBool::new(false),
             inline: Mutex::default(),
         }))
     }
@@ -123,6 +126,11 @@ impl Committer {
         self.0.stage.unlock(staging);
         // Its thread takes no more: the store closes.
         refuse(&mut rest);
+    }
+
+    /// Whether one of the threads has ended by a fault of its own: nothing is stored any more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.0.failed.load(Ordering::Acquire)
     }
 
     fn is_slow(&self) -> bool {
@@ -263,6 +271,7 @@ impl Drop for End<'_> {
         }
         error!("a committer has ended by a fault of its own: restart the broker; until then every put is refused");
         let inner = &*self.0.0;
+        inner.failed.store(true, Ordering::Release);
         let mut staging: MutexGuard<'_, Staging> = inner.stage.lock();
         staging.closed = true;
         drop(staging);

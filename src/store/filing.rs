@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
 
 use bytes::Bytes;
 
@@ -110,7 +111,10 @@ impl PartitionLog {
         let from = self.checkpointed.load(Ordering::Acquire);
         if end > from {
             for segment in self.segments_from(from) {
-                if let Err(error) = segment.file().sync_data() {
+                let start = Instant::now();
+                let synced = segment.file().sync_data();
+                self.shared.times.segment_sync.record(start.elapsed());
+                if let Err(error) = synced {
                     let path = segment.path().display();
                     return Err(self.poison_with(&format!("sync of {path} failed: {error}")));
                 }

@@ -150,6 +150,7 @@ pub(super) struct LogFlush {
 impl LogFlush {
     /// Returns when everything that was written before the call is durable, or the log has failed.
     pub(super) fn flush(&self) {
+        let start = Instant::now();
         let covered = self.stage.unsynced();
         if let Some(covered) = covered {
             let list = {
@@ -157,6 +158,7 @@ impl LogFlush {
                 self.syncs.sync(&covered, Lane::Committer(FLUSH_LANE));
                 self.syncs.mark(covered)
             };
+            self.syncs.times().flush.record(start.elapsed());
             self.stage.lock().round.log().reuse(list);
         }
     }

@@ -25,11 +25,35 @@ pub struct LowSpace {
     pub free_bytes: u64,
 }
 
+/// A directory with data, as it is now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DataPath {
+    /// The directory.
+    pub path: PathBuf,
+    /// Bytes of messages in the partitions that lie in it.
+    pub bytes: u64,
+    /// Bytes free on its file system; `None` if that cannot be told.
+    pub free_bytes: Option<u64>,
+}
+
+/// The files of the commit log; those that are neither free nor full are in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogFileCounts {
+    /// All that exist.
+    pub all: usize,
+    /// Ready to be used next.
+    pub free: usize,
+    /// Full, and to be used again when everything in them is durable in the segments.
+    pub full: usize,
+}
+
 /// State of a store.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Health {
     /// Why the commit log failed: every put is refused until a restart.
     pub commit_log_failure: Option<Arc<str>>,
+    /// A thread that stores messages has ended by a fault of its own: every put is refused until a restart.
+    pub committer_failed: bool,
     /// A full disk that keeps the commit log from getting room: puts that need it are refused until there is space.
     pub commit_log_full: Option<PathBuf>,
     /// Times since the start that puts waited because every file of the commit log was full.

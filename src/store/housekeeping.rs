@@ -37,6 +37,11 @@ impl FreeSpace {
         watched.iter().filter_map(low).collect()
     }
 
+    /// The directories.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        lock(&self.0).iter().map(|watched| watched.path.clone()).collect()
+    }
+
     /// Looks at all directories; a warning is given once, and again only after space had recovered.
     pub(super) fn check(&self, fs: &dyn FileSystem, warning_bytes: u64) {
         for watched in lock(&self.0).iter_mut() {

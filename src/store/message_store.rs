@@ -1,6 +1,6 @@
 //! The public face: opening, finding partitions, closing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use super::error::{InvalidPartitionRange, StoreError};
 use super::flush::{self, Flusher, LogFlush};
 use super::fs::{FileSystem, is_full};
 use super::guard::lock;
-use super::health::{FailedPartition, Health};
+use super::health::{DataPath, FailedPartition, Health, LogFileCounts};
 use super::housekeeping::{FreeSpace, Housekeeping};
 use super::ids::{self, IdGenerator, WallClock};
 use super::journal::journal_warning;
@@ -36,6 +36,7 @@ use super::round::Round;
 use super::segment::{Segment, SegmentList};
 use super::set_aside::{self, Kind};
 use super::stage::Stage;
+use super::times::StoreTimes;
 use super::topics::Topics;
 use crate::id::{MessageId, PartitionIndex, TopicName};
 
@@ -148,7 +149,7 @@ impl Store {
         let partitions = topics.all();
         info!(
             partitions = partitions.len(),
-            segments = partitions.iter().map(|partition| partition.segments().len()).sum::<usize>(),
+            segments = partitions.iter().map(|partition| partition.segment_count()).sum::<usize>(),
             bytes = partitions.iter().map(|partition| partition.size_bytes()).sum::<u64>(),
             elapsed_ms = started.elapsed().as_millis(),
             "message store loaded"
@@ -395,6 +396,46 @@ impl Store {
         self.pool.waits()
     }
 
+    /// Why the commit log failed, if it did: every put is refused until a restart.
+    pub fn log_failure(&self) -> Option<&Arc<str>> {
+        self.shared.log_poison.get()
+    }
+
+    /// Whether a thread that stores messages has ended by a fault of its own: every put is refused until a restart.
+    pub fn committer_failed(&self) -> bool {
+        self.committer.has_failed()
+    }
+
+    /// How many files the commit log has.
+    pub fn log_files(&self) -> LogFileCounts {
+        self.pool.counts()
+    }
+
+    /// How long the disks take.
+    pub fn times(&self) -> &StoreTimes {
+        &self.shared.times
+    }
+
+    /// The directories with partitions, and that of the commit log. Asks the file systems, which may take its time.
+    pub fn data_paths(&self) -> Vec<DataPath> {
+        let mut paths = self.free_space.paths();
+        if !paths.contains(&self.options.data_log_path) {
+            paths.push(self.options.data_log_path.clone());
+        }
+        let mut sizes: HashMap<&Path, u64> = HashMap::new();
+        let partitions = self.topics.all();
+        for partition in &partitions {
+            let path = partition.dir().parent().unwrap_or(partition.dir());
+            *sizes.entry(path).or_default() += partition.size_bytes();
+        }
+        let look = |path: PathBuf| DataPath {
+            bytes: sizes.get(&*path).copied().unwrap_or_default(),
+            free_bytes: self.shared.fs.free_space(&path).ok(),
+            path,
+        };
+        paths.into_iter().map(look).collect()
+    }
+
     /// What was done at the start with what the last broker left in its commit log.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.recovery
@@ -434,6 +475,7 @@ impl Store {
         };
         Health {
             commit_log_failure: self.shared.log_poison.get().cloned(),
+            committer_failed: self.committer_failed(),
             commit_log_full: self.pool.full(),
             commit_log_waits: self.pool.waits(),
             poisoned: partitions.iter().filter_map(poisoned).collect(),

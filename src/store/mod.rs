@@ -24,6 +24,7 @@ mod format;
 mod fs;
 mod guard;
 mod health;
+mod histogram;
 mod housekeeping;
 mod id_file;
 mod ids;
@@ -47,6 +48,7 @@ mod segment;
 mod set_aside;
 mod stage;
 mod tail;
+mod times;
 mod topics;
 mod volume;
 mod waiters;
@@ -63,7 +65,8 @@ pub use error::{AppendError, InvalidDirectoryName, InvalidPartitionRange, ReadEr
 pub use fs::{
     Access, DataFile, DirIdentity, DirLock, Entry, FileSystem, Kind, OsFileSystem, Stamp, read_exact_at, write_all_at,
 };
-pub use health::{FailedPartition, Health, LowSpace};
+pub use health::{DataPath, FailedPartition, Health, LogFileCounts, LowSpace};
+pub use histogram::{Histogram, HistogramSnapshot};
 pub use ids::IdGenerator;
 pub use log_dump::{DumpError, FrameContent, LogItem, dump_log};
 pub use message_store::Store;
@@ -73,4 +76,5 @@ pub use read::{ReadOutcome, Region};
 pub use recovery_report::{PartitionRecovery, RecoveryOutcome, RecoveryReport};
 pub use resolve::{Resolution, Resolved, resolve_quarantine};
 pub use segment::Segment;
+pub use times::StoreTimes;
 pub use waiters::Waiter;

@@ -15,6 +15,7 @@ use super::fs::FileSystem;
 use super::options::TopicSettings;
 use super::segment::{Segment, SegmentList};
 use super::tail::Tails;
+use super::times::StoreTimes;
 use super::volume::{Volume, Volumes};
 use super::waiters::Waiters;
 use crate::id::{Offset, PartitionIndex, TopicName};
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pub(super) max_transfer_size: u64,
     pub(super) tails: Arc<Tails>,
     pub(super) volumes: Volumes,
+    pub(super) times: StoreTimes,
     /// Why the commit log ended: then no partition takes messages any more.
     pub(super) log_poison: OnceLock<Arc<str>>,
 }
@@ -39,6 +41,7 @@ impl Shared {
             max_transfer_size,
             tails: Arc::default(),
             volumes: Volumes::default(),
+            times: StoreTimes::default(),
             log_poison: OnceLock::new(),
         }
     }
@@ -229,6 +232,11 @@ impl PartitionLog {
     /// The segments as they are now, oldest first.
     pub fn segments(&self) -> Vec<Arc<Segment>> {
         self.segments.load().iter().cloned().collect()
+    }
+
+    /// How many segments there are.
+    pub fn segment_count(&self) -> usize {
+        self.segments.load().iter().len()
     }
 
     /// Takes over changed settings; the data path of an existing partition does not change.

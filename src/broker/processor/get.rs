@@ -85,7 +85,7 @@ impl Processor {
     /// Answers a get that has waited, as it stands.
     pub(in crate::broker) fn answer_held(&self, get: &AtEnd, answers: &mut Answers) {
         if self.stopping.load(Ordering::Acquire) {
-            return Refusal::Stopping.encode(&self.identity, get.opaque, answers.buffer());
+            return self.refuse(&Refusal::Stopping, get.opaque, answers.buffer());
         }
         let outcome = self.look(&get.log, get.offset, get.max_size);
         let refusal = match outcome.map(|outcome| self.outcome(outcome, &get.log, get.offset)) {
@@ -112,7 +112,7 @@ impl Processor {
                 self.realtime.add(Kind::GetMiss, topic, 1);
             }
         }
-        refusal.encode(&self.identity, opaque, answers.buffer());
+        self.refuse(refusal, opaque, answers.buffer());
     }
 
     /// The first rule that fits, in the order of the reference.
@@ -168,11 +168,10 @@ impl Processor {
                 let nearest = log.nearest_offset(query.offset).to_string();
                 Response::result(Status::SUCCESS, nearest, query.opaque).encode(out);
             }
-            None => Refusal::NoSuchPartition { topic: &query.topic, partition: query.partition }.encode(
-                &self.identity,
-                query.opaque,
-                out,
-            ),
+            None => {
+                let refusal = Refusal::NoSuchPartition { topic: &query.topic, partition: query.partition };
+                self.refuse(&refusal, query.opaque, out);
+            }
         }
     }
 }

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
+
 use super::batch::Batch;
 use super::counters::Counters;
 use super::identity::{Identity, VERSION};
@@ -22,7 +24,7 @@ use super::refusal::Refusal;
 use super::room::Room;
 use super::routes::Routes;
 use super::topics::Topics;
-use crate::protocol::{Request, Response, Status, TransactionType};
+use crate::protocol::{Opaque, Request, Response, Status, TransactionType};
 use crate::store::{Committer, Store};
 
 /// Bytes of puts that may wait for the committer, over all connections; their connections are not read beyond. A larger
@@ -96,6 +98,15 @@ impl Processor {
         &self.routes
     }
 
+    pub(super) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Time since the start.
+    pub(super) fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -105,13 +116,19 @@ impl Processor {
         self.stopping.store(true, Ordering::Release);
     }
 
+    /// Appends an answer that is no success, and counts it.
+    fn refuse(&self, refusal: &Refusal<'_>, opaque: Opaque, out: &mut BytesMut) {
+        self.counters.refused(refusal.status());
+        refusal.encode(&self.identity, opaque, out);
+    }
+
     /// Carries out one command. Its answer, or the put, joins the batch.
     pub(super) fn process(&self, request: Request, batch: &mut Batch) {
         batch.count_command();
         let opaque = request.opaque();
         let serves_messages = matches!(request, Request::Put(_) | Request::Get(_) | Request::Offset(_));
         if serves_messages && self.is_stopping() {
-            return Refusal::Stopping.encode(&self.identity, opaque, batch.answers.buffer());
+            return self.refuse(&Refusal::Stopping, opaque, batch.answers.buffer());
         }
         match request {
             Request::Put(put) => self.put(put, batch),
@@ -127,9 +144,9 @@ impl Processor {
             // Never answered: clients do not wait for it (01 §9.4).
             Request::Transaction(transaction) if transaction.kind == TransactionType::End => {}
             Request::Transaction(_) => {
-                Refusal::Transactions.encode(&self.identity, opaque, batch.answers.buffer());
+                self.refuse(&Refusal::Transactions, opaque, batch.answers.buffer());
             }
-            Request::Sync(_) => Refusal::NoProcessor.encode(&self.identity, opaque, batch.answers.buffer()),
+            Request::Sync(_) => self.refuse(&Refusal::NoProcessor, opaque, batch.answers.buffer()),
             // The connection ends before it comes here.
             Request::Quit => {}
         }

@@ -37,7 +37,7 @@ impl Processor {
                 if refusal.status() == Status::ERROR {
                     self.count_failed_put(&put.topic);
                 }
-                refusal.encode(&self.identity, put.opaque, batch.answers.buffer());
+                self.refuse(&refusal, put.opaque, batch.answers.buffer());
             }
         }
     }
@@ -168,15 +168,12 @@ impl Processor {
     ) {
         match result {
             Ok(Appended { id, index, offset }) => encode_put_answer(id, index, offset, opaque, out),
-            Err(AppendError::Closed) => Refusal::Stopping.encode(&self.identity, opaque, out),
+            Err(AppendError::Closed) => self.refuse(&Refusal::Stopping, opaque, out),
             Err(error) => {
                 let topic = place.topic().as_str();
                 self.count_failed_put(topic);
-                Refusal::Put { topic, partition: place.index(), detail: error.to_string() }.encode(
-                    &self.identity,
-                    opaque,
-                    out,
-                );
+                let refusal = Refusal::Put { topic, partition: place.index(), detail: error.to_string() };
+                self.refuse(&refusal, opaque, out);
             }
         }
     }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::Processor;
 use crate::broker::identity::VERSION;
@@ -53,22 +53,34 @@ impl Lines {
 impl Processor {
     pub(super) fn stats(&self, stats: &Stats, out: &mut BytesMut) {
         let body = match stats.item.trim() {
+            "reset" => {
+                self.reset_statistics();
+                Ok(self.lines(|lines| lines.line("reset ok")).into())
+            }
+            item => self.stats_text(item),
+        };
+        match body {
+            Ok(body) => Response::result(Status::SUCCESS, body, stats.opaque).encode(out),
+            Err(refusal) => self.refuse(&refusal, stats.opaque, out),
+        }
+    }
+
+    /// Starts the realtime statistics over.
+    pub(in crate::broker) fn reset_statistics(&self) {
+        self.realtime.reset();
+    }
+
+    /// The text of an item; changes nothing.
+    pub(in crate::broker) fn stats_text(&self, item: &str) -> Result<Bytes, Refusal<'static>> {
+        Ok(match item {
             "" => self.broker_stats().into(),
             "help" => self.lines(|lines| HELP.iter().for_each(|line| lines.line(line))).into(),
             "topics" => self.lines(|lines| self.topics_stats(lines)).into(),
             "offsets" => self.lines(|lines| self.offsets_stats(lines)).into(),
             "realtime" => self.lines(|lines| self.realtime_stats(lines)).into(),
-            "reset" => {
-                self.realtime.reset();
-                self.lines(|lines| lines.line("reset ok")).into()
-            }
-            "config" => match self.config_file() {
-                Ok(bytes) => bytes,
-                Err(refusal) => return refusal.encode(&self.identity, stats.opaque, out),
-            },
+            "config" => self.config_file()?,
             topic => self.lines(|lines| self.topic_stats(topic, lines)).into(),
-        };
-        Response::result(Status::SUCCESS, body, stats.opaque).encode(out);
+        })
     }
 
     fn lines(&self, write: impl FnOnce(&mut Lines)) -> String {
@@ -163,7 +175,7 @@ impl Processor {
     }
 
     /// The configuration file as it is now; slaves fetch it from their master.
-    fn config_file(&self) -> Result<bytes::Bytes, Refusal<'static>> {
+    pub(in crate::broker) fn config_file(&self) -> Result<Bytes, Refusal<'static>> {
         let config = self.topics.config();
         let Some(path) = &config.path else {
             return Err(Refusal::Stats("Config file not found:the configuration was not read from a file".to_owned()));

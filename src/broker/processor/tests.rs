@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Processor;
@@ -74,7 +75,7 @@ impl Fixture {
             return String::from_utf8_lossy(batch.answers.buffer()).into_owned();
         }
         let (answers, mut queue) = mpsc::unbounded_channel();
-        self.reactor.submit(batch.puts, InFlight { answers, permit: None, room: None });
+        self.reactor.submit(batch.puts, InFlight { answers, permit: None, room: None, read_at: Instant::now() });
         String::from_utf8_lossy(queue.recv().await.unwrap().buffer()).into_owned()
     }
 }
@@ -140,7 +141,9 @@ async fn answers_to_earlier_puts_come_before_those_of_one_that_is_stored_at_once
     let submit = |messages: u32, opaque| {
         let mut group = AppendGroup::default();
         (0..messages).for_each(|_| group.push(&log, 0, checksum(b"x"), b"x", opaque));
-        broker.reactor.submit(group, InFlight { answers: answers.clone(), permit: None, room: None });
+        broker
+            .reactor
+            .submit(group, InFlight { answers: answers.clone(), permit: None, room: None, read_at: Instant::now() });
     };
     submit(100, 1);
     tokio::task::yield_now().await;
@@ -221,9 +224,9 @@ const DEADLINE: std::time::Duration = std::time::Duration::from_secs(20);
 
 async fn until_waiting(broker: &Fixture, count: usize) {
     let log = broker.store.get("test", PartitionIndex::new(0)).unwrap();
-    let deadline = tokio::time::Instant::now() + DEADLINE;
+    let deadline = Instant::now() + DEADLINE;
     while log.waiter_count() != count {
-        assert!(tokio::time::Instant::now() < deadline, "{} wait, not {count}", log.waiter_count());
+        assert!(Instant::now() < deadline, "{} wait, not {count}", log.waiter_count());
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
 }

@@ -21,7 +21,7 @@ fn every_key_is_read() {
     let config = read(
         "bindAddress=[::1]\nmaxConnections=1\nmaxCommandLineBytes=2048\nmaxBodyBytes=4096\n\
          maxInFlightBytesPerConnection=8192\nmaxReceivingBytes=65536\nmaxWildcardTopics=0\nconnectionIdleTimeoutMs=0\nfreeSpaceWarningBytes=5\n\
-         ioThreads=3\ncommitLogFileBytes=1048576\ncommitLogFiles=2\n",
+         ioThreads=3\nadminBindAddress=0.0.0.0\nadminTokenFile=/etc/metaq/token\ncommitLogFileBytes=1048576\ncommitLogFiles=2\n",
     );
     assert_eq!(
         config,
@@ -36,6 +36,8 @@ fn every_key_is_read() {
             connection_idle_timeout_ms: 0,
             free_space_warning_bytes: 5,
             io_threads: 3,
+            admin_bind_address: "0.0.0.0".parse().unwrap(),
+            admin_token_file: Some("/etc/metaq/token".into()),
             commit_log_file_bytes: 1_048_576,
             commit_log_files: 2,
         })
@@ -63,6 +65,7 @@ fn values_outside_their_range_are_refused() {
         assert!(read(option).unwrap_err()[0].starts_with(&format!("{option} is out of range")), "{option}");
     }
     assert!(read("bindAddress=localhost").unwrap_err()[0].starts_with("bindAddress=localhost is not an IP address"));
+    assert!(read("adminBindAddress=x").unwrap_err()[0].starts_with("adminBindAddress=x is not an IP address"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::format::file_name;
 use crate::store::error::AppendError;
 use crate::store::fs::{Access, DataFile, FileSystem, Kind, write_all_at};
 use crate::store::guard::lock;
+use crate::store::health::LogFileCounts;
 use crate::store::partition::PartitionLog;
 
 /// Bytes of zeros that are written at once into a new file.
@@ -119,6 +120,12 @@ impl Pool {
     /// Times that puts had to wait because the log was full.
     pub(in crate::store) fn waits(&self) -> u64 {
         lock(&self.state).waits
+    }
+
+    /// How many files there are, and what for.
+    pub(in crate::store) fn counts(&self) -> LogFileCounts {
+        let state = lock(&self.state);
+        LogFileCounts { all: state.files, free: state.free.len(), full: state.sealed.len() }
     }
 
     /// A file to use next, if there is one.

@@ -10,6 +10,7 @@ use tracing::{error, info};
 use super::pool::LogFile;
 use crate::store::guard::lock;
 use crate::store::partition::{PartitionLog, Shared, Unsynced};
+use crate::store::times::StoreTimes;
 
 /// What a sync makes durable: frames that are written, and how far each partition reaches with them.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(in crate::store) struct Syncs {
     shared: Arc<Shared>,
     /// The highest sequence that is durable.
     durable: AtomicU64,
+    /// For the line at the stop, finer than the buckets that are always counted.
     times: Mutex<Option<Histogram<u32>>>,
     /// How long a sync usually takes, in nanoseconds.
     usual_ns: AtomicU64,
@@ -64,6 +66,11 @@ impl Syncs {
         self.durable.load(Ordering::Acquire)
     }
 
+    /// How long the disks take.
+    pub(in crate::store) fn times(&self) -> &StoreTimes {
+        &self.shared.times
+    }
+
     /// Whether the log has failed.
     pub(in crate::store) fn failed(&self) -> bool {
         self.shared.log_poison.get().is_some()
@@ -85,7 +92,9 @@ impl Syncs {
         };
         let start = Instant::now();
         let result = opening.sync_data();
-        self.note(start.elapsed());
+        let took = start.elapsed();
+        self.shared.times.log_sync.record(took);
+        self.note(took);
         match result {
             Ok(()) => {
                 self.durable.fetch_max(*sequence, Ordering::AcqRel);

@@ -3,6 +3,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::format::{Begun, FileHeader, HEADER_LEN, Seed, begin_forget, begin_records, begin_table, records_overhead};
 use super::pool::{LogFile, Pool, Sealed};
@@ -153,7 +154,9 @@ impl LogWriter {
         }
         let Some(current) = self.current.as_mut().filter(|_| !self.buffer.is_empty()) else { return Ok(()) };
         let LogFile { path, file, .. } = current.file.clone();
+        let start = Instant::now();
         let result = write_all_at(&*file, &mut [IoSlice::new(&self.buffer)], current.position);
+        self.shared.times.log_write.record(start.elapsed());
         current.position += self.buffer.len() as u64;
         self.buffer.clear();
         result.map_err(|error| self.fail(&format!("write to the commit log {} failed: {error}", path.display())))

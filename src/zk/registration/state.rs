@@ -51,6 +51,25 @@ pub enum RegistrationState {
     Unregistered,
 }
 
+impl RegistrationState {
+    /// The names of all states.
+    pub const NAMES: [&str; 7] =
+        ["connecting", "registering", "registered", "disconnected", "waiting", "conflict", "unregistered"];
+
+    /// The name of the state for programs, one of [`NAMES`](Self::NAMES).
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Registering => "registering",
+            Self::Registered => "registered",
+            Self::Disconnected => "disconnected",
+            Self::Waiting { .. } => "waiting",
+            Self::Conflict(_) => "conflict",
+            Self::Unregistered => "unregistered",
+        }
+    }
+}
+
 impl fmt::Display for RegistrationState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

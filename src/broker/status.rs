@@ -1,0 +1,327 @@
+//! The state of a broker as plain values, for programs too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use serde::Serialize;
+
+use super::control::BrokerControl;
+use super::identity::VERSION;
+use super::topics::settings_of;
+use crate::config::{ServerConfig, TopicSettings};
+use crate::id::TopicName;
+use crate::store::{ClosedPartitions, FailedPartition, Health, PartitionLog, Store};
+use crate::zk::RegistrationState;
+
+/// A broker in short.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BrokerStatus {
+    /// `brokerId`.
+    pub broker_id: i64,
+    /// The published address.
+    pub url: String,
+    /// Where it listens.
+    pub address: String,
+    /// The version that clients are told.
+    pub version: &'static str,
+    /// The process.
+    pub pid: u32,
+    /// When it was started, in seconds since 1970.
+    pub started_at: u64,
+    /// Seconds since then.
+    pub uptime_seconds: u64,
+    /// Whether a stop has begun.
+    pub stopping: bool,
+    /// Why clients should not come here at present; empty if it is ready.
+    pub not_ready: Vec<String>,
+    /// Where the registration stands.
+    pub registration: RegistrationStatus,
+    /// What an operator must know of the store.
+    pub health: HealthStatus,
+    /// Topics that are configured or have data.
+    pub topics: usize,
+    /// Partitions with data.
+    pub partitions: usize,
+    /// Their segments.
+    pub segments: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Closed ranges of partitions.
+    pub closed_partitions: Vec<ClosedRange>,
+    /// Open connections of clients.
+    pub connections: u64,
+    /// How many there may be.
+    pub max_connections: usize,
+    /// The configuration file.
+    pub config_path: Option<String>,
+    /// CRC-32 of its content in force.
+    pub config_checksum: u32,
+}
+
+/// Where the registration in ZooKeeper stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RegistrationStatus {
+    /// `off` without ZooKeeper, else one of [`RegistrationState::NAMES`].
+    pub state: &'static str,
+    /// The same in words.
+    pub text: String,
+}
+
+/// The health of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HealthStatus {
+    /// Whether there is nothing that an operator has to do.
+    pub healthy: bool,
+    /// Why the commit log failed.
+    pub commit_log_failure: Option<String>,
+    /// Whether a thread that stores messages ended by a fault.
+    pub committer_failed: bool,
+    /// The full disk that keeps the commit log from getting room.
+    pub commit_log_full: Option<String>,
+    /// Times that puts waited because every file of the log was full.
+    pub commit_log_waits: u64,
+    /// Partitions that refuse puts until a restart.
+    pub poisoned: Vec<FailedStatus>,
+    /// Partitions whose last put found the disk full.
+    pub full: Vec<FailedStatus>,
+    /// Data directories with little space.
+    pub low_space: Vec<LowSpaceStatus>,
+    /// What else there is to know.
+    pub warnings: Vec<String>,
+}
+
+/// A partition that does not take messages at present.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedStatus {
+    /// Its topic.
+    pub topic: String,
+    /// Its number.
+    pub partition: i32,
+    /// What happened.
+    pub reason: String,
+}
+
+/// A data directory with little space.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LowSpaceStatus {
+    /// The directory.
+    pub path: String,
+    /// Bytes free.
+    pub free_bytes: u64,
+}
+
+/// Partitions of a topic that the operator closed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ClosedRange {
+    /// The topic.
+    pub topic: String,
+    /// The first one.
+    pub start: i32,
+    /// The last one.
+    pub end: i32,
+}
+
+/// A topic.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TopicStatus {
+    /// Its name.
+    pub topic: String,
+    /// Whether it has a section of its own.
+    pub configured: bool,
+    /// The settings in force.
+    pub settings: SettingsStatus,
+    /// Bytes of all partitions.
+    pub bytes: u64,
+    /// Messages of all partitions, as far as they are counted (02 §20).
+    pub messages: u64,
+    /// Those that have data, by number.
+    pub partitions: Vec<PartitionStatus>,
+}
+
+/// Settings of a topic under the names of the configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields are those of TopicSettings")]
+pub struct SettingsStatus {
+    pub num_partitions: u32,
+    pub unflush_threshold: i32,
+    pub unflush_interval: i32,
+    pub data_path: String,
+    pub delete_policy: String,
+    pub delete_when: String,
+    pub accept_publish: bool,
+    pub accept_subscribe: bool,
+    pub stat: bool,
+}
+
+/// A partition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PartitionStatus {
+    /// Its number.
+    pub partition: i32,
+    /// Offset of the oldest byte.
+    pub min_offset: i64,
+    /// End of what consumers see.
+    pub max_offset: i64,
+    /// End of what was written, durable or not.
+    pub written_offset: i64,
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// How many those are.
+    pub segments: usize,
+    /// Messages, as far as they are counted (02 §20).
+    pub messages: u64,
+    /// Whether the operator closed it.
+    pub closed: bool,
+    /// Why it takes no more messages until a restart.
+    pub poisoned: Option<String>,
+    /// Whether its last put found the disk full.
+    pub full: bool,
+}
+
+impl BrokerStatus {
+    pub(super) fn of(control: &BrokerControl) -> Self {
+        let partitions = control.partitions();
+        let seconds = |time: std::time::SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Self {
+            broker_id: control.broker_id().get().into(),
+            url: control.url().to_string(),
+            address: control.address().to_string(),
+            version: VERSION,
+            pid: std::process::id(),
+            started_at: seconds(control.started_at()),
+            uptime_seconds: control.uptime().as_secs(),
+            stopping: control.is_stopping(),
+            not_ready: control.reasons_not_ready(),
+            registration: RegistrationStatus::of(control.registration().as_ref()),
+            health: HealthStatus::of(control.health()),
+            topics: control.topic_count(),
+            partitions: partitions.len(),
+            segments: partitions.iter().map(|log| log.segment_count()).sum(),
+            bytes: partitions.iter().map(|log| log.size_bytes()).sum(),
+            closed_partitions: control.closed_partitions(),
+            connections: control.traffic().open_connections,
+            max_connections: control.max_connections(),
+            config_path: control.config().path.as_ref().map(|path| path.display().to_string()),
+            config_checksum: control.config().checksum,
+        }
+    }
+}
+
+impl RegistrationStatus {
+    fn of(state: Option<&RegistrationState>) -> Self {
+        match state {
+            None => Self { state: "off", text: "this broker keeps away from ZooKeeper".to_owned() },
+            Some(state) => Self { state: state.name(), text: state.to_string() },
+        }
+    }
+}
+
+impl HealthStatus {
+    fn of(health: Health) -> Self {
+        let healthy = health.is_healthy();
+        let failed = |partitions: Vec<FailedPartition>| partitions.into_iter().map(FailedStatus::of).collect();
+        let low_space = health.low_space.into_iter();
+        Self {
+            healthy,
+            commit_log_failure: health.commit_log_failure.map(|reason| reason.to_string()),
+            committer_failed: health.committer_failed,
+            commit_log_full: health.commit_log_full.map(|path| path.display().to_string()),
+            commit_log_waits: health.commit_log_waits,
+            poisoned: failed(health.poisoned),
+            full: failed(health.full),
+            low_space: low_space
+                .map(|low| LowSpaceStatus { path: low.path.display().to_string(), free_bytes: low.free_bytes })
+                .collect(),
+            warnings: health.journal_warning.into_iter().chain(health.ids_warning).collect(),
+        }
+    }
+}
+
+impl FailedStatus {
+    fn of(failed: FailedPartition) -> Self {
+        Self { topic: failed.topic.to_string(), partition: failed.index.get(), reason: failed.reason.to_string() }
+    }
+}
+
+impl ClosedRange {
+    pub(super) fn all(closed: &ClosedPartitions) -> Vec<Self> {
+        let range = |topic: &TopicName, range: &std::ops::RangeInclusive<i32>| Self {
+            topic: topic.to_string(),
+            start: *range.start(),
+            end: *range.end(),
+        };
+        let list = closed.list();
+        let mut all: Vec<_> = list.iter().flat_map(|(topic, ranges)| ranges.iter().map(|r| range(topic, r))).collect();
+        all.sort();
+        all
+    }
+}
+
+impl TopicStatus {
+    /// All topics that are configured or have data, by name.
+    pub(super) fn all(config: &ServerConfig, store: &Store) -> Vec<Self> {
+        let mut logs: BTreeMap<TopicName, Vec<Arc<PartitionLog>>> = BTreeMap::new();
+        for topic in config.topics.iter() {
+            logs.entry(topic.name.clone()).or_default();
+        }
+        for log in store.partitions() {
+            logs.entry(log.topic().clone()).or_default().push(log);
+        }
+        logs.iter().map(|(topic, logs)| Self::from_logs(config, store, topic.as_str(), logs)).collect()
+    }
+
+    /// One of them.
+    pub(super) fn of(config: &ServerConfig, store: &Store, topic: &str) -> Option<Self> {
+        let mut logs = store.partitions();
+        logs.retain(|log| log.topic().as_str() == topic);
+        let is_known = !logs.is_empty() || config.topics.configured(topic).is_some();
+        is_known.then(|| Self::from_logs(config, store, topic, &logs))
+    }
+
+    fn from_logs(config: &ServerConfig, store: &Store, topic: &str, logs: &[Arc<PartitionLog>]) -> Self {
+        let partitions: Vec<_> = logs.iter().map(|log| PartitionStatus::of(log, store)).collect();
+        Self {
+            topic: topic.to_owned(),
+            configured: config.topics.configured(topic).is_some(),
+            settings: SettingsStatus::of(settings_of(config, topic)),
+            bytes: partitions.iter().map(|partition| partition.bytes).sum(),
+            messages: partitions.iter().map(|partition| partition.messages).sum(),
+            partitions,
+        }
+    }
+}
+
+impl SettingsStatus {
+    fn of(settings: &TopicSettings) -> Self {
+        Self {
+            num_partitions: settings.num_partitions,
+            unflush_threshold: settings.unflush_threshold,
+            unflush_interval: settings.unflush_interval,
+            data_path: settings.data_path.display().to_string(),
+            delete_policy: settings.delete_policy.to_string(),
+            delete_when: settings.delete_when.clone(),
+            accept_publish: settings.accept_publish,
+            accept_subscribe: settings.accept_subscribe,
+            stat: settings.stat,
+        }
+    }
+}
+
+impl PartitionStatus {
+    fn of(log: &PartitionLog, store: &Store) -> Self {
+        Self {
+            partition: log.index().get(),
+            min_offset: log.min_offset().get(),
+            max_offset: log.max_offset().get(),
+            written_offset: log.written_offset().get(),
+            bytes: log.size_bytes(),
+            segments: log.segment_count(),
+            messages: log.message_count(),
+            closed: store.closed_partitions().is_closed(log.topic().as_str(), log.index()),
+            poisoned: log.poison().map(|reason| reason.to_string()),
+            full: log.is_full(),
+        }
+    }
+}
