@@ -52,6 +52,7 @@ struct Inner {
     /// Somebody wants a stop.
     stop_requested: CancellationToken,
     reloader: Arc<Reloader>,
+    local: bool,
 }
 
 /// What a control is made of.
@@ -61,6 +62,7 @@ pub(super) struct Parts {
     pub(super) address: SocketAddr,
     pub(super) max_connections: usize,
     pub(super) reloader: Arc<Reloader>,
+    pub(super) local: bool,
 }
 
 impl fmt::Debug for BrokerControl {
@@ -71,7 +73,7 @@ impl fmt::Debug for BrokerControl {
 
 impl BrokerControl {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { processor, registration, address, max_connections, reloader } = parts;
+        let Parts { processor, registration, address, max_connections, reloader, local } = parts;
         Self(Arc::new(Inner {
             processor,
             registration,
@@ -81,6 +83,7 @@ impl BrokerControl {
             stopping: CancellationToken::new(),
             stop_requested: CancellationToken::new(),
             reloader,
+            local,
         }))
     }
 
@@ -111,6 +114,11 @@ impl BrokerControl {
     /// When it was started.
     pub fn started_at(&self) -> SystemTime {
         self.0.started_at
+    }
+
+    /// Whether it serves this machine only.
+    pub fn is_local(&self) -> bool {
+        self.0.local
     }
 
     /// Time since the start.

@@ -29,11 +29,14 @@ use crate::protocol::Limits;
 use crate::store::{OsFileSystem, Store, StoreError, StoreOptions, TopicSettingsOf};
 use crate::zk::{
     ConnectString, IdConflict, InvalidConnectString, InvalidRoot, Registration, RegistrationOptions, RegistrationState,
-    Root, Unregistered, ZooKeeper, ZooKeeperOptions,
+    Root, ZooKeeper, ZooKeeperOptions,
 };
 
 /// Longest time that a stop spends on removing nodes from ZooKeeper.
 const UNREGISTER_TIME: Duration = Duration::from_secs(5);
+
+/// The same for a stop in a hurry: enough if ZooKeeper answers.
+const HURRIED_UNREGISTER_TIME: Duration = Duration::from_millis(500);
 
 /// Longest time that a stop waits for clients to take their last answers.
 const FAREWELL_TIME: Duration = Duration::from_secs(5);
@@ -171,13 +174,13 @@ impl Broker {
             }));
             Registration::start(coordinator, root, topics.desired(), RegistrationOptions::default())
         });
-        let reloader = Arc::new(Reloader::new(Arc::clone(&processor)));
         let control = BrokerControl::new(Parts {
             processor: Arc::clone(&processor),
             registration: registration.as_ref().map(Registration::state),
             address,
             max_connections,
-            reloader: Arc::clone(&reloader),
+            reloader: Arc::new(Reloader::new(Arc::clone(&processor))),
+            local: options.local,
         });
         let sync_time = sync_time(&config.zookeeper);
         let _stop_when_dropped = stop.clone().drop_guard();
@@ -249,8 +252,15 @@ impl Broker {
         self.control.note_stopping();
         if let Some(registration) = self.registration {
             let was_registered = matches!(*registration.state().borrow(), RegistrationState::Registered);
-            // What remains is in the log already.
-            let _remains: Unregistered = registration.unregister(UNREGISTER_TIME).await;
+            let in_a_hurry = async {
+                hurry.cancelled().await;
+                tokio::time::sleep(HURRIED_UNREGISTER_TIME).await;
+            };
+            tokio::select! {
+                // What remains is in the log already.
+                _remains = registration.unregister(UNREGISTER_TIME) => {}
+                () = in_a_hurry => info!("left to the end of the session: the nodes in zookeeper"),
+            }
             if was_registered {
                 info!(pause = ?self.sync_time, "unregistered; serving on until clients have noticed");
                 let _ = tokio::time::timeout(self.sync_time, hurry.cancelled()).await;

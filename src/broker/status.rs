@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::control::BrokerControl;
 use super::identity::VERSION;
+use super::reload::LastReload;
 use super::topics::settings_of;
 use crate::config::{ServerConfig, TopicSettings};
 use crate::id::TopicName;
@@ -31,6 +32,8 @@ pub struct BrokerStatus {
     pub started_at: u64,
     /// Seconds since then.
     pub uptime_seconds: u64,
+    /// Whether it serves this machine only.
+    pub local: bool,
     /// Whether a stop has begun.
     pub stopping: bool,
     /// Why clients should not come here at present; empty if it is ready.
@@ -57,6 +60,17 @@ pub struct BrokerStatus {
     pub config_path: Option<String>,
     /// CRC-32 of its content in force.
     pub config_checksum: u32,
+    /// How the last reload ended; `None` if there was none.
+    pub last_reload: Option<ReloadStatus>,
+}
+
+/// How a reload ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReloadStatus {
+    /// When that was, in seconds since 1970.
+    pub at: u64,
+    /// Why it was refused, if it was.
+    pub refused: Option<String>,
 }
 
 /// Where the registration in ZooKeeper stands.
@@ -192,6 +206,7 @@ impl BrokerStatus {
             pid: std::process::id(),
             started_at: seconds(control.started_at()),
             uptime_seconds: control.uptime().as_secs(),
+            local: control.is_local(),
             stopping: control.is_stopping(),
             not_ready: control.reasons_not_ready(),
             registration: RegistrationStatus::of(control.registration().as_ref()),
@@ -205,6 +220,9 @@ impl BrokerStatus {
             max_connections: control.max_connections(),
             config_path: control.config().path.as_ref().map(|path| path.display().to_string()),
             config_checksum: control.config().checksum,
+            last_reload: control
+                .last_reload()
+                .map(|LastReload { at, refused }| ReloadStatus { at: seconds(at), refused }),
         }
     }
 }
