@@ -257,7 +257,7 @@ fn restartable() -> (tempfile::TempDir, std::path::PathBuf, String) {
 
 fn server_ini(dir: &Path, port: u16, more: &str) -> String {
     format!(
-        "[system]\nbrokerId=0\nhostName=127.0.0.1\nserverPort={port}\nnumPartitions=1\nunflushThreshold=0\n\
+        "[system]\nbrokerId=0\nhostName=127.0.0.1\nserverPort={port}\ndashboardHttpPort=0\nnumPartitions=1\nunflushThreshold=0\n\
          unflushInterval=1000\nmaxSegmentSize=1048576\nmaxTransferSize=1048576\ndataPath={}\n{more}\n\
          [zookeeper]\nzk.zkEnable=false\n[topic=test]\n",
         dir.join("data").display()

@@ -54,7 +54,7 @@ impl Stopped {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("data/transactions")).unwrap();
         let ini = format!(
-            "[system]\nbrokerId=0\nhostName=127.0.0.1\nserverPort=0\nnumPartitions=1\nunflushThreshold=0\n\
+            "[system]\nbrokerId=0\nhostName=127.0.0.1\nserverPort=0\ndashboardHttpPort=0\nnumPartitions=1\nunflushThreshold=0\n\
              unflushInterval=10000\nmaxSegmentSize=1048576\nmaxTransferSize=1048576\ndataPath={}\n[zookeeper]\n\
              zk.zkEnable=false\n[topic=test]\n",
             dir.path().join("data").display()

@@ -114,3 +114,6 @@ fn body_of<T>(body: Result<Json<T>, JsonRejection>, form: &str) -> Result<T, Fai
         Failure::new(rejection.status(), text)
     })
 }
+
+#[cfg(test)]
+mod tests;

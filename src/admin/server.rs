@@ -13,7 +13,8 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -176,7 +177,10 @@ impl Acceptor {
 }
 
 /// Serves a connection until it ends, falls silent, or everything stops.
-async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, stop: CancellationToken) {
+async fn serve<S>(stream: S, peer: SocketAddr, router: Router, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let activity = Arc::new(Activity::new());
     let stream = TokioIo::new(Watched::new(stream, Arc::clone(&activity)));
     let service = TowerToHyperService::new(router);
@@ -205,3 +209,6 @@ async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, stop: Cancel
         debug!(%peer, %error, "connection to the http port lost");
     }
 }
+
+#[cfg(test)]
+mod tests;

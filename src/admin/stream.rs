@@ -1,4 +1,4 @@
-//! A socket that notes when something moved on it.
+//! A connection that notes when something moved on it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 use crate::broker::activity::Activity;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Watched {
-    stream: TcpStream,
+pub(super) struct Watched<S> {
+    stream: S,
     activity: Arc<Activity>,
 }
 
-impl Watched {
-    pub(super) fn new(stream: TcpStream, activity: Arc<Activity>) -> Self {
+impl<S> Watched<S> {
+    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
         Self { stream, activity }
     }
 
@@ -30,14 +29,14 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         self.note(polled)
     }
 }
 
-impl AsyncWrite for Watched {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.note(polled)

@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The environment variable that can hold the token.
@@ -114,7 +114,6 @@ impl fmt::Debug for AdminToken {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

@@ -184,17 +184,7 @@ impl Broker {
         });
         let sync_time = sync_time(&config.zookeeper);
         let _stop_when_dropped = stop.clone().drop_guard();
-        Ok(Self {
-            control,
-            store,
-            processor,
-            registration,
-            sync_time,
-            connections,
-            stop,
-            abort,
-            _stop_when_dropped,
-        })
+        Ok(Self { control, store, processor, registration, sync_time, connections, stop, abort, _stop_when_dropped })
     }
 
     /// Where it listens.

@@ -44,6 +44,6 @@ pub use counters::Traffic;
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};
 pub use reload::{LastReload, ReloadError, ReloadReport};
 pub use status::{
-    BrokerStatus, ClosedRange, FailedStatus, HealthStatus, LowSpaceStatus, PartitionStatus, RegistrationStatus, ReloadStatus,
-    SettingsStatus, TopicStatus,
+    BrokerStatus, ClosedRange, FailedStatus, HealthStatus, LowSpaceStatus, PartitionStatus, RegistrationStatus,
+    ReloadStatus, SettingsStatus, TopicStatus,
 };

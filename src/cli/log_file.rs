@@ -74,7 +74,9 @@ impl State {
         let mut trouble = None;
         if self.bytes > 0 && self.bytes + line.len() as u64 > self.rotate_beyond {
             match self.rotated() {
-                Ok((file, bytes)) => (self.file, self.bytes, self.rotate_beyond) = (file, bytes, self.limits.file_bytes),
+                Ok((file, bytes)) => {
+                    (self.file, self.bytes, self.rotate_beyond) = (file, bytes, self.limits.file_bytes)
+                }
                 Err(error) => {
                     self.rotate_beyond = self.bytes + self.limits.file_bytes;
                     trouble = Some(format!("cannot put the log {} aside: {error}", self.path.display()));

@@ -60,7 +60,8 @@ fn show(arguments: &StatsArguments) -> anyhow::Result<()> {
 
 /// Connects to one broker.
 pub(super) async fn connect(address: &str, timeout: Duration) -> Result<BrokerClient, ClientError> {
-    let options = ConnectionOptions { connect_timeout: timeout, request_timeout: timeout, ..ConnectionOptions::default() };
+    let options =
+        ConnectionOptions { connect_timeout: timeout, request_timeout: timeout, ..ConnectionOptions::default() };
     BrokerClient::connect(address, options).await
 }
 
@@ -133,7 +134,10 @@ mod tests {
         let text = "STATS\r\nt partitions 2 accept_publish true\r\nempty *Empty*\r\nEND\r\n";
         let expected = [json!({"topic": "t", "partitions": 2, "accept_publish": true}), json!({"topic": "empty"})];
         assert_eq!(objects("topics", text), expected);
-        assert_eq!(objects("test", "STATS\r\ntest\r\nresultCode 0\r\nEND\r\n"), [json!({"topic": "test", "resultCode": 0})]);
+        assert_eq!(
+            objects("test", "STATS\r\ntest\r\nresultCode 0\r\nEND\r\n"),
+            [json!({"topic": "test", "resultCode": 0})]
+        );
         assert_eq!(objects("config", "[system]\n"), [json!({"config": "[system]\n"})]);
     }
 }

@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use super::admin::{AdminArguments, AdminClient, with_client};
 use super::output::{Format, Printer, finish};
+use super::runtime;
 use super::stats::{connect, lines};
 use super::table::{Table, bytes};
 use super::target::server_address;
-use super::runtime;
 use crate::client::TopicOffsets;
 use crate::id::TopicName;
 
@@ -83,9 +83,9 @@ pub(super) fn run(command: &Command) -> ExitCode {
             finish(by_wire(server, topic, arguments, &mut Printer::new()).map(|()| true), format)
         }
         (None, None) => with_client(&arguments.admin, list),
-        (None, Some(topic)) => {
-            with_client(&arguments.admin, async |client, printer, format| describe(client, printer, format, topic).await)
-        }
+        (None, Some(topic)) => with_client(&arguments.admin, async |client, printer, format| {
+            describe(client, printer, format, topic).await
+        }),
     }
 }
 
@@ -94,7 +94,8 @@ async fn list(client: &AdminClient, printer: &mut Printer, format: Format) -> an
     if format == Format::Json {
         return Ok(topics.iter().try_for_each(|topic| printer.json(topic))?);
     }
-    let mut table = Table::new(["TOPIC", "PARTITIONS", "WITH DATA", "MESSAGES", "SIZE", "PUBLISH", "SUBSCRIBE", "REMARKS"]);
+    let mut table =
+        Table::new(["TOPIC", "PARTITIONS", "WITH DATA", "MESSAGES", "SIZE", "PUBLISH", "SUBSCRIBE", "REMARKS"]);
     for topic in topics {
         let topic: Topic = serde_json::from_value(topic)?;
         table.row([
@@ -111,7 +112,12 @@ async fn list(client: &AdminClient, printer: &mut Printer, format: Format) -> an
     Ok(printer.line(&table)?)
 }
 
-async fn describe(client: &AdminClient, printer: &mut Printer, format: Format, topic: &TopicName) -> anyhow::Result<()> {
+async fn describe(
+    client: &AdminClient,
+    printer: &mut Printer,
+    format: Format,
+    topic: &TopicName,
+) -> anyhow::Result<()> {
     let shown: Value = client.get(&format!("/api/v1/topics/{}", path_element(topic.as_str()))).await?;
     if format == Format::Json {
         return Ok(printer.json(&shown)?);
@@ -209,24 +215,29 @@ impl<'a> TopicLine<'a> {
     fn of(line: &'a str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
         match words.as_slice() {
-            &[topic, "*Empty*"] => Some(Self {
-                topic,
-                partitions: 0,
-                messages: 0,
-                bytes: 0,
-                accept_publish: None,
-                accept_subscribe: None,
-            }),
-            &[topic, "partitions", partitions, "message_count", messages, "message_bytes", bytes, "accept_publish", publish, "accept_subscribe", subscribe] => {
-                Some(Self {
-                    topic,
-                    partitions: partitions.parse().ok()?,
-                    messages: messages.parse().ok()?,
-                    bytes: bytes.parse().ok()?,
-                    accept_publish: publish.parse().ok(),
-                    accept_subscribe: subscribe.parse().ok(),
-                })
+            &[topic, "*Empty*"] => {
+                Some(Self { topic, partitions: 0, messages: 0, bytes: 0, accept_publish: None, accept_subscribe: None })
             }
+            &[
+                topic,
+                "partitions",
+                partitions,
+                "message_count",
+                messages,
+                "message_bytes",
+                bytes,
+                "accept_publish",
+                publish,
+                "accept_subscribe",
+                subscribe,
+            ] => Some(Self {
+                topic,
+                partitions: partitions.parse().ok()?,
+                messages: messages.parse().ok()?,
+                bytes: bytes.parse().ok()?,
+                accept_publish: publish.parse().ok(),
+                accept_subscribe: subscribe.parse().ok(),
+            }),
             _ => None,
         }
     }

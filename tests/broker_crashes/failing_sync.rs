@@ -113,6 +113,13 @@ async fn with_failed_log(site: &Site, shim: &Shim) -> (Running, Client) {
     }
     shim.assert_has_failed();
     broker.wait_for_line("the commit log failed: all partitions serve what is durable");
+    for path in ["/healthz", "/readyz"] {
+        let (status, text) = broker.look(path).await;
+        assert!(status == 503 && text.contains("the commit log failed"), "{path}: {status} {text}");
+    }
+    let (_, status) = broker.look("/api/v1/status").await;
+    assert!(status.contains("\"healthy\":false,\"commit_log_failure\":\"sync of the commit log "), "{status}");
+    broker.assert_metrics(&["metaq_live 0", "metaq_ready 0", "metaq_healthy 0", "metaq_commit_log_failed 1"]).await;
     // Not the lazy one, in which readers see what was flushed; this it was.
     client.ledger.check(&mut client.connection, PLACES).await;
     (broker, client)
@@ -173,6 +180,11 @@ async fn a_failed_sync_of_a_segment_ends_puts_to_its_partition_only() {
         }
     }
     client.ledger.check(&mut client.connection, PLACES).await;
+    // The others are served: no reason to restart the broker at once, but for an operator to look.
+    assert_eq!((broker.look("/healthz").await.0, broker.look("/readyz").await.0), (200, 200));
+    broker.assert_metrics(&["metaq_live 1", "metaq_healthy 0", "metaq_partitions_poisoned 1"]).await;
+    let (_, status) = broker.look("/api/v1/status").await;
+    assert!(status.contains("\"poisoned\":[{\"topic\":\"synced\",\"partition\":0,\"reason\":\"sync of "), "{status}");
 
     assert_eq!(broker.terminate().code(), Some(1));
     broker.wait_for_line("messages of these poisoned partitions were not made durable and may be lost: synced-0");

@@ -84,6 +84,9 @@ async fn fill_and_free(site: &Site, volume: &SmallVolume, size: u64) {
     assert!(refusal.contains(&*volume.path().to_string_lossy()), "{refusal}");
     assert!(refusal.ends_with("free space and the broker accepts puts again"), "{refusal}");
     client.check().await;
+    // Space helps, a restart does not.
+    assert_eq!(broker.look("/healthz").await.0, 200);
+    broker.assert_metrics(&["metaq_live 1", "metaq_healthy 0"]).await;
     volume.give_back();
     client.put_until_accepted().await;
     client.check().await;

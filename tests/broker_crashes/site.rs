@@ -6,6 +6,7 @@ use std::process::{Command, ExitStatus};
 
 use tempfile::TempDir;
 
+use crate::common::http;
 use crate::common::process::Process;
 use crate::common::raw::Raw;
 
@@ -123,6 +124,21 @@ impl Running {
 
     pub(crate) async fn connect(&self) -> Raw {
         Raw::connect(self.address).await
+    }
+
+    /// What its HTTP interface answers to a path: the status and the text.
+    pub(crate) async fn look(&self, path: &str) -> (u16, String) {
+        let line = self.process.wait_for_line("ADMIN http://");
+        let answer = http::get(line.rsplit('/').next().unwrap().parse().unwrap(), path).await;
+        (answer.status, answer.text().to_owned())
+    }
+
+    /// Asserts that the metrics have these lines.
+    pub(crate) async fn assert_metrics(&self, lines: &[&str]) {
+        let (_, text) = self.look("/metrics").await;
+        for line in lines {
+            assert!(text.lines().any(|told| told == *line), "{line} is not in {text}");
+        }
     }
 
     pub(crate) fn wait_for_line(&self, text: &str) -> String {

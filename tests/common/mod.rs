@@ -5,6 +5,8 @@
 #[cfg(feature = "broker")]
 pub mod broker;
 #[cfg(feature = "broker")]
+pub mod http;
+#[cfg(feature = "broker")]
 pub mod in_process;
 #[cfg(feature = "broker")]
 pub mod java;

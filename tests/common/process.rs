@@ -76,6 +76,18 @@ impl Process {
         }
     }
 
+    /// Everything that it has printed so far and that is collected; all of it once it has ended and its output is read.
+    pub fn printed(&self) -> Vec<String> {
+        let started = Instant::now();
+        loop {
+            let state = self.output.state.lock().unwrap();
+            if state.ended || started.elapsed() > DEADLINE {
+                return state.lines.clone();
+            }
+            drop(self.output.changed.wait_timeout(state, Duration::from_millis(20)).unwrap());
+        }
+    }
+
     /// Asks it to end (TERM) and waits until it has.
     pub fn terminate(&mut self) -> ExitStatus {
         self.signal("TERM");

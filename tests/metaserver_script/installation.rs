@@ -45,7 +45,8 @@ impl Installation {
         fs::copy(project("bin/metaServer.sh"), base.join("bin/metaServer.sh")).unwrap();
         fs::copy(project("conf/server.ini"), base.join("conf/server.ini")).unwrap();
         let this = Self { base, _directory: directory };
-        let tame = ["serverPort=0", "hostName=127.0.0.1", "bindAddress=127.0.0.1", "zk.zkSyncTimeMs=0"];
+        let tame =
+            ["serverPort=0", "dashboardHttpPort=0", "hostName=127.0.0.1", "bindAddress=127.0.0.1", "zk.zkSyncTimeMs=0"];
         tame.iter().chain(settings).for_each(|setting| this.set(setting));
         this
     }

@@ -41,7 +41,9 @@ pub(in crate::cli) enum AdminError {
     )]
     Connect { address: String, source: io::Error },
     /// No answer in time.
-    #[error("the broker at http://{address} gives no answer within {timeout:?}: it hangs or has too much to do; its log tells more")]
+    #[error(
+        "the broker at http://{address} gives no answer within {timeout:?}: it hangs or has too much to do; its log tells more"
+    )]
     Silent { address: String, timeout: Duration },
     /// The connection ended before the answer did.
     #[error("the connection to http://{address} was lost, so it is not known whether this was done: {source}")]

@@ -107,7 +107,10 @@ impl Status {
             ("listening", format!("{}, http://{admin}", self.address)),
             ("mode", if self.local { "local" } else { "cluster" }.to_owned()),
             ("registration", self.registration.text.clone()),
-            ("ready", if self.not_ready.is_empty() { "yes".to_owned() } else { format!("no: {}", self.not_ready.join("; ")) }),
+            (
+                "ready",
+                if self.not_ready.is_empty() { "yes".to_owned() } else { format!("no: {}", self.not_ready.join("; ")) },
+            ),
             ("health", self.health.text()),
             (
                 "holding",

@@ -75,7 +75,10 @@ fn a_file_that_cannot_be_put_aside_goes_on() {
     log.file.line(b"four\n");
     assert_eq!(log.content(".1"), None, "not tried again with each line");
     log.file.line(b"five\n");
-    assert_eq!((log.content("").unwrap(), log.content(".1").unwrap()), ("five\n".into(), "one\ntwo\nthree\nfour\n".into()));
+    assert_eq!(
+        (log.content("").unwrap(), log.content(".1").unwrap()),
+        ("five\n".into(), "one\ntwo\nthree\nfour\n".into())
+    );
 }
 
 #[test]
