@@ -7,7 +7,7 @@ use clap::Subcommand;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::admin::{AdminArguments, AdminClient, with_client};
+use super::admin::{AdminArguments, AdminClient, AdminError, with_client};
 use super::output::{Format, Printer, finish};
 use super::runtime;
 use super::stats::{connect, lines};
@@ -118,7 +118,11 @@ async fn describe(
     format: Format,
     topic: &TopicName,
 ) -> anyhow::Result<()> {
-    let shown: Value = client.get(&format!("/api/v1/topics/{}", path_element(topic.as_str()))).await?;
+    let shown = client.get(&format!("/api/v1/topics/{}", path_element(topic.as_str()))).await;
+    if let Err(AdminError::NotFound { .. }) = shown {
+        bail!("no topic {topic} is configured or has data; metaq topics list shows those that are or have");
+    }
+    let shown: Value = shown?;
     if format == Format::Json {
         return Ok(printer.json(&shown)?);
     }

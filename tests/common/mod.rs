@@ -10,9 +10,13 @@ pub mod http;
 pub mod in_process;
 #[cfg(feature = "broker")]
 pub mod java;
+#[cfg(feature = "broker")]
+pub mod operated;
 pub mod output;
 pub mod process;
 pub mod raw;
+#[cfg(feature = "broker")]
+pub mod small_volume;
 pub mod wire;
 pub mod zookeeper;
 

@@ -46,11 +46,17 @@ pub(in crate::cli) enum AdminError {
     )]
     Silent { address: String, timeout: Duration },
     /// The connection ended before the answer did.
-    #[error("the connection to http://{address} was lost, so it is not known whether this was done: {source}")]
+    #[error(
+        "the connection to http://{address} was lost before there was an answer: {source}; is that the HTTP interface of a \
+         broker (dashboardHttpPort)? If so, what you asked for may be done or not: look with metaq admin status"
+    )]
     Lost { address: String, source: Box<dyn std::error::Error + Send + Sync> },
     /// The broker wants to know who asks.
     #[error("{text}: set METAQ_ADMIN_TOKEN here too, or give --token-file FILE")]
     Unauthorized { text: String },
+    /// There is no such thing.
+    #[error("{text}")]
+    NotFound { text: String },
     /// The broker says why not.
     #[error("{text}")]
     Refused { text: String },
@@ -92,6 +98,7 @@ impl AdminClient {
         let text = text.to_owned();
         Err(match status {
             StatusCode::UNAUTHORIZED => AdminError::Unauthorized { text },
+            StatusCode::NOT_FOUND => AdminError::NotFound { text },
             _ => AdminError::Refused { text },
         })
     }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::Value;
 
-pub(super) use http::AdminClient;
+pub(super) use http::{AdminClient, AdminError};
 pub(super) use target::{AdminArguments, reachable};
 
 use super::output::{Format, Printer, finish};
