@@ -13,7 +13,7 @@
 //! | `reload` | taking over a changed configuration file |
 //! | `topics` | which topics are served, and which ZooKeeper is to show |
 //! | `counters`, `realtime` | what `stats` and the metrics tell |
-//! | `control`, `status` | [`BrokerControl`]: what operators' interfaces may know and do |
+//! | `control`, `status`, `topic_status` | [`BrokerControl`]: what operators' interfaces may know and do |
 
 pub(crate) mod activity;
 mod batch;
@@ -36,6 +36,7 @@ mod reload;
 mod room;
 mod routes;
 mod status;
+mod topic_status;
 mod topics;
 mod transfer;
 
@@ -44,6 +45,6 @@ pub use counters::Traffic;
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};
 pub use reload::{LastReload, ReloadError, ReloadReport};
 pub use status::{
-    BrokerStatus, ClosedRange, FailedStatus, HealthStatus, LowSpaceStatus, PartitionStatus, RegistrationStatus,
-    ReloadStatus, SettingsStatus, TopicStatus,
+    BrokerStatus, ClosedRange, FailedStatus, HealthStatus, LowSpaceStatus, RegistrationStatus, ReloadStatus,
 };
+pub use topic_status::{PartitionStatus, SettingsStatus, TopicStatus};

@@ -244,6 +244,17 @@ impl Committer {
         self.0.is_slow.store(!slow.groups.is_empty(), Ordering::Release);
     }
 
+    /// Lets a thread of the committer end by a fault.
+    #[cfg(test)]
+    pub(super) fn fail(&self) {
+        let committer = self.clone();
+        let thread = std::thread::spawn(move || {
+            let _end = End(&committer);
+            panic!("a fault, expected in this test");
+        });
+        assert!(thread.join().is_err());
+    }
+
     /// Runs one round over everything that was handed over, without the threads; whether there was something.
     #[cfg(test)]
     pub(super) fn run_waiting(&self) -> bool {

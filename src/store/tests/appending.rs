@@ -149,6 +149,19 @@ fn a_write_that_takes_a_few_bytes_at_a_time_is_completed() {
 }
 
 #[test]
+fn the_body_bytes_of_a_group_count_neither_headers_nor_what_was_cleared() {
+    let bench = Bench::new(|_| {});
+    let partition = bench.partition("t", 0, &GROUP_COMMIT);
+    let mut group = AppendGroup::default();
+    for body in [&b"12345"[..], b"", &[b'x'; 100_000], b"1"] {
+        group.push(&partition, 0, checksum(body), body, 0);
+    }
+    assert_eq!(group.body_bytes(), 100_006);
+    group.clear();
+    assert_eq!(group.body_bytes(), 0);
+}
+
+#[test]
 fn an_empty_group_and_a_panicking_receiver_leave_the_committer_at_work() {
     let bench = Bench::new(|_| {});
     let partition = bench.partition("t", 0, &GROUP_COMMIT);

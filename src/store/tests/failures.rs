@@ -50,6 +50,16 @@ fn a_failed_sync_of_the_log_poisons_every_partition_for_good() {
 }
 
 #[test]
+fn a_committer_that_ends_by_a_fault_refuses_puts_and_shows() {
+    let bench = Bench::new(|_| {});
+    let partition = bench.partition("t", 0, &GROUP_COMMIT);
+    assert!(!bench.store.committer_failed());
+    bench.store.committer().fail();
+    assert!(bench.store.committer_failed() && !bench.store.health().is_healthy());
+    assert!(matches!(put(&bench.store, &partition, b"x"), Err(AppendError::Closed)));
+}
+
+#[test]
 fn a_restart_after_a_failed_sync_of_the_log_finds_exactly_what_is_durable() {
     for cut in [false, true] {
         let disk = SimDisk::new(1);
