@@ -377,7 +377,6 @@ stop() {
   kill -TERM "$pid" 2>/dev/null || ! alive || fail "Cannot stop pid $pid: run as its user or as root."
   echo "Stopping meta broker, pid $pid: clients leave it, then everything goes to the disk..."
   if suspended; then
-    end_wait
     echo "It is suspended and cannot stop: \`kill -CONT $pid\` lets it go on, \`stop --force\` kills it after $KILL_AFTER s." >&2
   fi
   begin_wait

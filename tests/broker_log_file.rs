@@ -40,9 +40,9 @@ async fn write_lines(broker: &Running, times: std::ops::Range<u32>) {
 #[tokio::test]
 async fn a_large_log_is_put_aside_and_the_oldest_ones_go() {
     let home = Home::new();
-    let log = home.data().join("../logs/broker.log");
+    let log = home.ini().with_file_name("logs").join("broker.log");
     let command = logging_to(&home, SMALL, &log);
-    let broker = Running::of(home, command);
+    let mut broker = Running::of(home, command);
     write_lines(&broker, 0..100).await;
     let files = [earlier(&log, 2), earlier(&log, 1), log.clone()].map(|path| fs::read_to_string(path).unwrap());
     assert!(!earlier(&log, 3).exists());
@@ -55,7 +55,8 @@ async fn a_large_log_is_put_aside_and_the_oldest_ones_go() {
     let of_operators = all.matches("an operator reloads the configuration").count();
     let reloaded = all.matches("configuration reloaded checksum=").count();
     assert!(reloaded >= 10 && of_operators.abs_diff(reloaded) <= 1, "{of_operators} and {reloaded}");
-    let printed = broker.stop();
+    assert!(broker.process.terminate().success());
+    let printed = broker.process.printed();
     let words: Vec<_> = printed.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(words, ["ADMIN", "READY"], "the log is in the file only: {printed:?}");
     assert!(fs::read_to_string(&log).unwrap().contains(" stopped"));

@@ -7,8 +7,8 @@
 mod common;
 
 use std::net::TcpListener;
-use std::process::Command;
 
+use common::hanging_disk::HangingDisk;
 use common::operated::{Home, Running, Setup};
 use common::process::Process;
 use common::raw::Raw;
@@ -27,10 +27,9 @@ async fn put(client: &mut Raw) {
 async fn assert_all_there(home: Home) {
     let command = home.command(Setup::default(), "");
     let broker = Running::of(home, command);
-    let end = broker.client().await.ask("offset test g 0 9223372036854775807 1\r\n").await;
     let offsets = broker.client().await.ask("stats offsets 1\r\n").await;
     let expected = format!("test part 0 min_offset 0 max_offset {}\r\n", MESSAGES * (BODY.len() as i64 + 20));
-    assert!(offsets.contains(&expected), "{offsets} {end}");
+    assert!(offsets.contains(&expected), "{offsets}");
 }
 
 #[tokio::test]
@@ -43,7 +42,9 @@ async fn a_second_term_does_not_wait_for_a_client_that_takes_no_answers() {
     client.send(&gets).await;
     // Those commands were read before the stop begins.
     let mut observer = broker.client().await;
-    while observer.ask("stats 1\r\n").await.contains("\ncmd_get 0\r") {}
+    while observer.ask("stats 1\r\n").await.contains("\ncmd_get 0\r") {
+        tokio::task::yield_now().await;
+    }
     broker.process.signal("TERM");
     broker.process.wait_for_line(" stopping signal=\"TERM\"");
     broker.process.signal("TERM");
@@ -73,25 +74,38 @@ async fn a_second_term_does_not_wait_for_a_zookeeper_that_is_silent() {
 
 #[tokio::test]
 async fn a_term_during_the_start_ends_it_and_the_next_start_finds_everything() {
+    let Some(disk) = HangingDisk::new() else { return };
     let home = Home::new();
     let command = home.command(Setup::default(), "");
     let mut broker = Running::of(home, command);
     put(&mut broker.client().await).await;
-    // As after a crash: the start has a log to read.
+    // The start has a log to read, and to sync what was in it.
     broker.process.kill();
-    let home = broker.home;
-    // Whoever reads this waits, as for a slow disk.
-    let ids = home.data().join("transactions/ids");
-    std::fs::rename(&ids, ids.with_extension("aside")).unwrap();
-    assert!(Command::new("mkfifo").arg(&ids).status().unwrap().success());
-    let mut starting = Process::start("the broker", &mut home.command(Setup::default(), ""), None);
+    disk.hang();
+    let mut starting = Process::start("the broker", disk.under(&mut broker.home.command(Setup::default(), "")), None);
     starting.wait_for_line("ADMIN http://");
     starting.signal("TERM");
     let status = starting.wait();
     let printed = starting.printed().join("\n");
     assert!(status.success() && printed.contains("stopping before the start is done"), "{status}: {printed}");
     assert!(!printed.contains("READY"), "{printed}");
-    std::fs::remove_file(&ids).unwrap();
-    std::fs::rename(ids.with_extension("aside"), &ids).unwrap();
-    assert_all_there(home).await;
+    assert_all_there(broker.home).await;
+}
+
+#[tokio::test]
+async fn a_third_term_ends_a_broker_whose_disk_hangs() {
+    let Some(disk) = HangingDisk::new() else { return };
+    let home = Home::new();
+    let mut command = home.command(Setup::default(), "");
+    disk.under(&mut command);
+    let mut broker = Running::of(home, command);
+    put(&mut broker.client().await).await;
+    disk.hang();
+    for line in [" stopping signal=\"TERM\"", "stopping without waiting for clients", "ending before everything is in"]
+    {
+        broker.process.signal("TERM");
+        broker.process.wait_for_line(line);
+    }
+    assert_eq!(broker.process.wait().code(), Some(1));
+    assert_all_there(broker.home).await;
 }

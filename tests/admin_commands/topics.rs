@@ -57,7 +57,7 @@ async fn any_name_can_be_asked_for() {
         let described = admin(&broker, &["topics", "describe", odd]);
         assert_eq!(words(done(&described).lines().next().unwrap()), ["topic", odd]);
         let described = metaq(&["topics", "describe", odd, "--server", &broker.broker.to_string()]);
-        assert!(done(&described).ends_with("0           0          21   21 B\n"), "{described:?}");
+        assert!(done(&described).ends_with("0           0          21  21 B\n"), "{described:?}");
     }
 }
 

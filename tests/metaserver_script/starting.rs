@@ -1,47 +1,35 @@
 //! Starts in trouble: beside others, on full or closed disks, broken off.
 
 use std::fs;
-use std::process::Command;
+use std::process::Stdio;
 
+use crate::common::hanging_disk::HangingDisk;
 use crate::common::small_volume::SmallVolume;
+use crate::common::wait_until;
 use crate::installation::{Installation, outcome, run, signal};
-
-/// Makes the next start wait for ever, as for a slow disk, until it is given back.
-struct SlowStart<'a>(&'a Installation);
-
-impl<'a> SlowStart<'a> {
-    fn of(broker: &'a Installation) -> Self {
-        broker.script(&["start", "local"]).is(0, "");
-        broker.script(&["stop"]).is(0, "");
-        let ids = broker.file("data/transactions/ids");
-        fs::rename(&ids, ids.with_extension("aside")).unwrap();
-        assert!(Command::new("mkfifo").arg(&ids).status().unwrap().success());
-        Self(broker)
-    }
-
-    fn end(self) {
-        let ids = self.0.file("data/transactions/ids");
-        fs::remove_file(&ids).unwrap();
-        fs::rename(ids.with_extension("aside"), &ids).unwrap();
-    }
-}
 
 #[test]
 fn a_start_that_takes_long_is_told_of_and_can_be_stopped() {
+    let Some(disk) = HangingDisk::new() else { return };
     let broker = Installation::new(&[]);
-    let slow = SlowStart::of(&broker);
-    let starting = broker.spawn(&["start", "local"]);
-    // The pid file comes with the process, the address of the interface for operators soon after.
+    broker.script(&["start", "local"]).is(0, "");
+    broker.produce("kept");
+    signal("KILL", &broker.pid());
+    wait_until("the kernel has taken it down", || broker.script(&["status"]).code == 1);
+    disk.hang();
+    let mut start = broker.command(&broker.file("bin/metaServer.sh"), &["start", "local"]);
+    let starting = disk.under(&mut start).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let said = || fs::read_to_string(broker.file("logs/metaServer.out")).unwrap_or_default();
-    while !(broker.pid_file().exists() && said().contains("ADMIN http://")) {}
-    broker.script(&["status"]).is(0, "Meta broker is starting.");
+    wait_until("the broker has begun to start", || broker.pid_file().exists() && said().starts_with("ADMIN http://"));
+    wait_until("it is known", || broker.script(&["status"]).text.contains("Meta broker is starting."));
+    broker.script(&["status"]).is(0, "not listening yet");
     broker.script(&["start"]).is(1, "Broker is running.\n");
     broker.script(&["reload"]).is(1, "Meta broker is still starting");
     broker.script(&["stats"]).is(1, "Meta broker is still starting");
     broker.script(&["stop"]).is(0, "Stop meta broker successfully.");
     outcome(starting).is(1, "Meta broker did not start (exit status 0)");
-    slow.end();
     broker.script(&["start", "local"]).is(0, "Meta broker is running");
+    assert_eq!(broker.consume(), "kept0\n");
 }
 
 #[test]
