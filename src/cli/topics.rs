@@ -218,11 +218,11 @@ struct TopicLine<'a> {
 impl<'a> TopicLine<'a> {
     fn of(line: &'a str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
-        match words.as_slice() {
-            &[topic, "*Empty*"] => {
+        match *words.as_slice() {
+            [topic, "*Empty*"] => {
                 Some(Self { topic, partitions: 0, messages: 0, bytes: 0, accept_publish: None, accept_subscribe: None })
             }
-            &[
+            [
                 topic,
                 "partitions",
                 partitions,
