@@ -72,6 +72,9 @@ fn the_status_is_told_to_people_and_programs() {
     ] {
         assert!(lines.contains(&expected), "no line '{expected}' in\n{shown}");
     }
+    let retention = lines.iter().find(|line| line.starts_with("retention ")).unwrap();
+    assert!(retention.starts_with("retention has not run yet, next in 0 d "), "{retention}");
+    assert!(retention.ends_with("; in 0 runs 0 segments removed, 0 archived, 0 B freed"), "{retention}");
     let output = admin(&broker, &["admin", "status", "--output", "json"]);
     assert_status(&output, 0);
     let status = &json_lines(&output)[0];

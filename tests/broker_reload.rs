@@ -125,7 +125,26 @@ async fn an_unchanged_file_says_so_whatever_its_time_and_a_changed_one_counts_wh
     let time = std::fs::metadata(site.ini()).unwrap().modified().unwrap();
     std::fs::write(site.ini(), site.text("[topic=test]\n[topic=new]\n")).unwrap();
     std::fs::File::options().append(true).open(site.ini()).unwrap().set_modified(time).unwrap();
-    assert_eq!(site.broker().reload().await.unwrap().changes.added.len(), 1);
+    assert_eq!(site.broker().control().reload().await.unwrap().changes.added.len(), 1);
+}
+
+#[tokio::test]
+async fn a_changed_retention_is_in_force_at_once() {
+    let site =
+        Site::start_with("maxSegmentSize=100", "[topic=test]\ndeletePolicy=delete,1\ndeleteWhen=0 0 0 1 1 ? 2298\n")
+            .await;
+    let mut client = site.connect().await;
+    for _ in 0..10 {
+        client.put("test", 0, &[7; 100]).await;
+    }
+    assert_eq!(client.ask("offset test g 0 0 3\r\n").await, "result 200 1 3\r\n0");
+    site.reload("[topic=test]\ndeletePolicy=delete,0s\ndeleteWhen=* * * * * ?\n").await.unwrap();
+    common::eventually("all segments but the last, which is empty, are removed", async || {
+        let removed = site.broker().control().retention().segments_removed;
+        if removed == 10 { Ok(()) } else { Err(removed.to_string()) }
+    })
+    .await;
+    assert_eq!(client.ask("offset test g 0 0 3\r\n").await, "result 200 4 3\r\n1200");
 }
 
 #[tokio::test]

@@ -325,8 +325,12 @@ fn a_configuration_is_checked_with_every_error_and_its_line() {
     assert_status(&output, 0);
 
     let bad = dir.path().join("bad.ini");
-    std::fs::write(&bad, "[system]\nbrokerId=abc\nserverPort=1\nnumPartition=3\n[zookeeper]\nzk.zkEnable=maybe\n")
-        .unwrap();
+    std::fs::write(
+        &bad,
+        "[system]\nbrokerId=abc\nserverPort=1\nnumPartition=3\n[zookeeper]\nzk.zkEnable=maybe\n\
+        [topic=t]\ndeleteWhen=0 0 24 * * ?\n",
+    )
+    .unwrap();
     let output = metaq(&["config", "check", bad.to_str().unwrap()]);
     assert_status(&output, 1);
     let errors = text(&output.stderr);
@@ -334,7 +338,7 @@ fn a_configuration_is_checked_with_every_error_and_its_line() {
         "bad.ini:2: ",
         "bad.ini:4: Invalid config key:numPartition,do you mean 'numPartitions'?",
         "bad.ini:6: ",
-        "Empty topics list",
+        "bad.ini:8: deleteWhen=0 0 24 * * ?: Hour values must be between 0 and 23 (in the field hour, '24')",
     ] {
         assert!(errors.contains(expected), "{expected} is not in\n{errors}");
     }
@@ -360,6 +364,48 @@ fn the_values_in_force_are_shown() {
 }
 
 #[test]
+fn the_next_runs_of_an_expression_are_shown_in_local_time() {
+    let next_runs = |zone: &str, arguments: &[&str]| {
+        let arguments = [&["config", "next-runs"], arguments].concat();
+        command(&arguments).env("TZ", zone).output().unwrap()
+    };
+    // A rule needs no files of the system: New York, where clocks are changed on 14 March 2027.
+    let zone = "EST5EDT,M3.2.0,M11.1.0";
+    let after = ["--after", "2027-03-12T12:00:00"];
+    let output = next_runs(zone, &[&["0 30 2 * * ?", "-n", "3", "--output", "json"], &after[..]].concat());
+    assert_status(&output, 0);
+    let lines = json_lines(&output);
+    let times: Vec<_> = lines.iter().map(|line| line["time"].as_str().unwrap()).collect();
+    assert_eq!(times, ["2027-03-13T02:30:00-05:00", "2027-03-15T02:30:00-04:00", "2027-03-16T02:30:00-04:00"]);
+    assert_eq!(lines[0]["time_zone"], zone);
+    assert_eq!(lines[0]["timestamp_ms"], 1_804_923_000_000_i64);
+    assert!(lines[1]["in_seconds"].as_i64() > lines[0]["in_seconds"].as_i64());
+
+    let output = next_runs("UTC", &["0 0 6,18 * * ?", "--after", "2026-11-30T17:30:00+00:00"]);
+    assert_status(&output, 0);
+    let lines: Vec<_> = text(&output.stdout).lines().collect();
+    assert_eq!((lines.len(), lines[0]), (6, "time zone UTC"));
+    assert!(lines[1].starts_with("2026-11-30T18:00:00+00:00  "), "{}", lines[1]);
+    let output = next_runs("UTC", &["0 0 0 1 1 ? 2299", "--after", "2026-11-30T17:30:00"]);
+    assert_status(&output, 0);
+    assert!(text(&output.stdout).contains("2299-01-01T00:00:00+00:00  in "));
+    assert!(text(&output.stderr).contains("no run after that"), "{}", text(&output.stderr));
+
+    assert_status(&next_runs("UTC", &["0 0 0 31 4 ?"]), 1);
+    for (arguments, expected) in [
+        (&["0 6 * * *"][..], "Unexpected end of expression."),
+        (&["0 0 24 * * ?"], "Hour values must be between 0 and 23 (in the field hour, '24')"),
+        (&["0 0 6 * * ?", "--after", "soon"], "2026-11-30T17:30:00"),
+        (&["0 0 6 * * ?", "-n", "0"], "1..=10000"),
+        (&[], "<EXPR>"),
+    ] {
+        let output = next_runs("UTC", arguments);
+        assert_status(&output, 2);
+        assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_broker_that_cannot_start_says_why_and_ends() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("server.ini");
@@ -368,10 +414,13 @@ fn a_broker_that_cannot_start_says_why_and_ends() {
     let path = file.to_str().unwrap();
     let bad = dir.path().join("bad.ini");
     std::fs::write(&bad, "[system]\nbrokerId=0\nbroken line\n").unwrap();
+    let when = dir.path().join("when.ini");
+    std::fs::write(&when, server_ini(dir.path(), 0, "deleteWhen=0 0 6 * * *")).unwrap();
     for (arguments, expected) in [
         (vec!["broker", "-f", path], "start remoting server failed"),
         (vec!["broker", "-f", "/nonexistent"], "File /nonexistent is not exists"),
         (vec!["broker", "-f", bad.to_str().unwrap()], "bad.ini:3: parse error (at line: 3): broken line"),
+        (vec!["broker", "-f", when.to_str().unwrap()], "deleteWhen=0 0 6 * * *: Support for specifying both"),
         (vec!["broker", "-f", path, "-Fnope=x"], "unknown broker plugin:nope"),
         (vec!["broker", "-f", path, "-Fmetaslave=x"], "not available in this release"),
     ] {

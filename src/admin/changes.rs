@@ -12,7 +12,7 @@ use tracing::info;
 use super::answer::{Failure, text};
 use super::app::App;
 use super::doors::Peer;
-use crate::broker::{PartitionsError, ReloadReport};
+use crate::broker::{PartitionsError, ReloadError, ReloadReport};
 
 /// What the reference answers to a reload (03 §14).
 const RELOADED: &str = "Reload config successfully.";
@@ -95,9 +95,14 @@ pub(super) async fn reload_config(State(app): State<App>, Extension(peer): Exten
 }
 
 async fn do_reload(app: &App, Peer(peer): Peer) -> Result<ReloadReport, Failure> {
-    // What came of it is logged where it happens.
-    info!(%peer, "an operator reloads the configuration");
-    app.control()?.reload().await.map_err(|error| Failure::new(StatusCode::CONFLICT, error.to_string()))
+    info!(%peer, "an operator asks for a reload of the configuration");
+    app.control()?.reload().await.map_err(|error| {
+        let status = match error {
+            ReloadError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::CONFLICT,
+        };
+        Failure::new(status, error.to_string())
+    })
 }
 
 fn refused(error: PartitionsError) -> Failure {
@@ -114,6 +119,3 @@ fn body_of<T>(body: Result<Json<T>, JsonRejection>, form: &str) -> Result<T, Fai
         Failure::new(rejection.status(), text)
     })
 }
-
-#[cfg(test)]
-mod tests;

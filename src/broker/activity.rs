@@ -23,6 +23,11 @@ impl Activity {
         self.last_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
+    /// How long nothing was read or written.
+    pub(super) fn idle(&self) -> Duration {
+        Duration::from_millis(self.now_ms().saturating_sub(self.last_ms.load(Ordering::Relaxed)))
+    }
+
     /// Returns once nothing was read or written for `timeout`; never for a time-out of zero.
     pub(crate) async fn idle_for(&self, timeout: Duration) {
         if timeout.is_zero() {

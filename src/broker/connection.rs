@@ -13,10 +13,10 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
 use super::activity::Activity;
 use super::batch::Batch;
@@ -51,8 +51,12 @@ pub(super) struct ConnectionLimits {
     pub(super) idle_timeout: Duration,
 }
 
-/// Longest time that a large body may take to arrive: it keeps room that others wait for.
+/// Longest time that a large body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(300);
+
+/// While others wait for the room that it keeps, it has this long and a second more for each so many bytes.
+const BODY_GRACE: Duration = Duration::from_secs(10);
+const BODY_BYTES_PER_SECOND: u64 = 64 << 10;
 
 /// How the input of a connection ended.
 #[derive(Debug)]
@@ -78,8 +82,9 @@ pub(super) async fn serve(
     limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let activity = Activity::new();
-    let (answers, queue) = mpsc::unbounded_channel();
+    let unsent = Arc::new(reactor.processor().unsent().join());
+    let activity = unsent.activity();
+    let (answers, queue) = AnswerSender::new(Arc::clone(&unsent));
     let (mut read, mut write) = stream.split();
     let held = HeldGets::new(limits.in_flight_bytes);
     let input = Input {
@@ -87,7 +92,7 @@ pub(super) async fn serve(
         reactor: &reactor,
         budget: Room::new(limits.in_flight_bytes),
         limits,
-        activity: &activity,
+        activity,
         stop: &stop,
         held: &held,
     };
@@ -104,13 +109,18 @@ pub(super) async fn serve(
             waiting.await;
             Ok(())
         };
-        tokio::try_join!(input, waiting, write_answers(&mut write, queue, &activity, counters))
+        tokio::try_join!(input, waiting, write_answers(&mut write, queue, activity, counters))
     };
     let end = tokio::select! {
         result = all => result.map(|(end, (), ())| end),
         () = activity.idle_for(limits.idle_timeout) => {
             counters.cut(Cut::Silent);
             info!(%peer, timeout = ?limits.idle_timeout, "closing a silent connection");
+            return;
+        }
+        bytes = unsent.cut() => {
+            counters.cut(Cut::Unsent);
+            warn!(%peer, bytes, "closing a client that does not take its answers: maxUnsentBytes is used up, and others wait");
             return;
         }
     };
@@ -154,10 +164,25 @@ async fn linger(read: &mut ReadHalf<'_>, at_most: Duration) {
     let _ = tokio::time::timeout(at_most, drain).await;
 }
 
-async fn passed(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
+/// A large body on its way.
+struct Arrival {
+    _room: Option<OwnedSemaphorePermit>,
+    since: Instant,
+    /// How much of it was missing then.
+    missing: usize,
+}
+
+impl Arrival {
+    /// Returns when it has taken too long, given how much is missing by now.
+    async fn late(&self, missing: usize, room: &Room) {
+        let arrived = self.missing.saturating_sub(missing) as u64;
+        let slow = self.since + BODY_GRACE + Duration::from_secs(arrived / BODY_BYTES_PER_SECOND);
+        tokio::time::sleep_until(slow).await;
+        let contended = room.contended();
+        tokio::select! {
+            () = contended => {}
+            () = tokio::time::sleep_until(self.since + BODY_TIME) => {}
+        }
     }
 }
 
@@ -178,28 +203,32 @@ impl Input<'_> {
         let mut buffer = BytesMut::new();
         let mut plain = PlainPuts { reactor: self.reactor, limits: self.limits.frames, route: None };
         let mut batch = Batch::default();
-        // Held while a large body arrives, with the time by which it must have.
-        let mut room: Option<(Option<OwnedSemaphorePermit>, Instant)> = None;
+        let mut arrival: Option<Arrival> = None;
         loop {
             if let Some(end) = self.carry_out(&mut decoder, &mut buffer, &mut plain, &mut batch, &answers).await {
                 return Ok(end);
             }
             let missing = decoder.missing(&buffer);
             if missing == 0 {
-                room = None;
-            } else if missing > READ_BYTES && room.is_none() {
-                let permit = tokio::select! {
+                arrival = None;
+            } else if missing > READ_BYTES && arrival.is_none() {
+                let room = tokio::select! {
                     biased;
                     () = self.stop.cancelled() => return Ok(InputEnd::Stopped),
-                    permit = self.processor.receive_room().take(buffer.len() + missing) => permit,
+                    room = self.processor.receive_room().take(buffer.len() + missing) => room,
                 };
-                room = Some((permit, Instant::now() + BODY_TIME));
+                arrival = Some(Arrival { _room: room, since: Instant::now(), missing });
             }
-            let deadline = room.as_ref().map(|(_, deadline)| *deadline);
+            let late = async {
+                match &arrival {
+                    Some(arrival) => arrival.late(missing, self.processor.receive_room()).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Ok(InputEnd::Stopped),
-                () = passed(deadline) => return Ok(InputEnd::Late),
+                () = late => return Ok(InputEnd::Late),
                 read = fill(read, &decoder, &mut buffer, &mut plain, &mut batch) => match read? {
                     0 => return Ok(InputEnd::Eof { in_a_command: !decoder.is_at_boundary(&buffer) }),
                     _ => self.activity.note(),
@@ -248,6 +277,7 @@ impl Input<'_> {
             return;
         }
         let read_at = Instant::now();
+        answers.room().await;
         let mut batch = std::mem::take(batch);
         self.held.hold(&mut batch, self.processor);
         let (answers_cost, puts_cost) = (batch.answers_cost(), batch.puts_cost());
@@ -255,8 +285,7 @@ impl Input<'_> {
         if !ready.is_empty() {
             ready.decided_at = Some(read_at);
             ready.permit = self.budget.take(answers_cost).await;
-            // Without a writer the connection is over, and this task with it.
-            let _ = answers.send(ready);
+            answers.send(ready);
         }
         if puts.is_empty() {
             return;

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arc_swap::Guard;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +13,7 @@ use super::counters::Traffic;
 use super::identity::Identity;
 use super::processor::Processor;
 use super::reload::{LastReload, ReloadError, ReloadReport, Reloader};
+use super::retention::{RetentionHandle, RetentionTotals};
 use super::status::{BrokerStatus, ClosedRange};
 use super::topic_status::TopicStatus;
 use crate::config::ServerConfig;
@@ -53,6 +53,7 @@ struct Inner {
     /// Somebody wants a stop.
     stop_requested: CancellationToken,
     reloader: Arc<Reloader>,
+    retention: RetentionHandle,
     local: bool,
 }
 
@@ -62,7 +63,7 @@ pub(super) struct Parts {
     pub(super) registration: Option<watch::Receiver<RegistrationState>>,
     pub(super) address: SocketAddr,
     pub(super) max_connections: usize,
-    pub(super) reloader: Arc<Reloader>,
+    pub(super) retention: RetentionHandle,
     pub(super) local: bool,
 }
 
@@ -74,8 +75,10 @@ impl fmt::Debug for BrokerControl {
 
 impl BrokerControl {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { processor, registration, address, max_connections, reloader, local } = parts;
+        let Parts { processor, registration, address, max_connections, retention, local } = parts;
         Self(Arc::new(Inner {
+            reloader: Arc::new(Reloader::new(Arc::clone(&processor), retention.clone())),
+            retention,
             processor,
             registration,
             address,
@@ -83,7 +86,6 @@ impl BrokerControl {
             max_connections,
             stopping: CancellationToken::new(),
             stop_requested: CancellationToken::new(),
-            reloader,
             local,
         }))
     }
@@ -92,9 +94,8 @@ impl BrokerControl {
         self.0.processor.identity()
     }
 
-    /// The configuration in force.
-    pub(super) fn config(&self) -> Guard<Arc<ServerConfig>> {
-        self.0.processor.topics().config()
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        self.0.processor.topics().config().clone()
     }
 
     /// The broker's number.
@@ -161,12 +162,12 @@ impl BrokerControl {
 
     /// All topics that are configured or have data, by name.
     pub fn topics(&self) -> Vec<TopicStatus> {
-        TopicStatus::all(&self.config(), self.0.processor.store())
+        TopicStatus::all(self.0.processor.topics(), self.0.processor.store())
     }
 
     /// One of them.
     pub fn topic(&self, name: &str) -> Option<TopicStatus> {
-        TopicStatus::of(&self.config(), self.0.processor.store(), name)
+        TopicStatus::of(self.0.processor.topics(), self.0.processor.store(), name)
     }
 
     /// All partitions with data, by topic and number.
@@ -178,9 +179,9 @@ impl BrokerControl {
 
     /// How many topics are configured or have data.
     pub fn topic_count(&self) -> usize {
-        let with_data = self.0.processor.store().topics();
-        let config = self.config();
-        config.topics.iter().filter(|topic| !with_data.contains_key(&topic.name)).count() + with_data.len()
+        let (topics, store) = (self.0.processor.topics(), self.0.processor.store());
+        let with_data = store.topics();
+        topics.config().topics.iter().filter(|topic| !with_data.contains_key(&topic.name)).count() + with_data.len()
     }
 
     /// Closes partitions `start` to `end` of a topic for put and get, both included and whether they exist or not, until
@@ -190,8 +191,8 @@ impl BrokerControl {
     /// When the topic has no section of its own, `start` is negative, or beyond `end`.
     pub fn close_partitions(&self, topic: &str, start: i32, end: i32) -> Result<(), PartitionsError> {
         let config = self.config();
-        let topic = &config.topics.configured(topic).ok_or_else(|| not_configured(topic))?.name;
-        Ok(self.0.processor.store().close_partitions(topic, start, end)?)
+        let topic = config.topics.configured(topic).ok_or_else(|| not_configured(topic))?;
+        Ok(self.0.processor.store().close_partitions(&topic.name, start, end)?)
     }
 
     /// Opens all partitions of a topic; whether any was closed.
@@ -234,6 +235,16 @@ impl BrokerControl {
     /// The directories with data. Asks the file systems, which may take its time.
     pub fn data_paths(&self) -> Vec<DataPath> {
         self.0.processor.store().data_paths()
+    }
+
+    /// What retention has done since the start.
+    pub fn retention(&self) -> RetentionTotals {
+        self.0.retention.totals()
+    }
+
+    /// Bytes of answers that clients have not taken yet.
+    pub fn unsent_bytes(&self) -> usize {
+        self.0.processor.unsent().bytes()
     }
 
     /// What was counted since the start.

@@ -40,10 +40,12 @@ pub(super) enum Cut {
     Late,
     /// A segment could not be read in the middle of an answer.
     Disk,
+    /// The client did not take its answers while others waited for room.
+    Unsent,
 }
 
 impl Cut {
-    const ALL: [Self; 4] = [Self::Malformed, Self::Silent, Self::Late, Self::Disk];
+    const ALL: [Self; 5] = [Self::Malformed, Self::Silent, Self::Late, Self::Disk, Self::Unsent];
 
     fn name(self) -> &'static str {
         match self {
@@ -51,6 +53,7 @@ impl Cut {
             Self::Silent => "silent",
             Self::Late => "late",
             Self::Disk => "disk",
+            Self::Unsent => "unsent",
         }
     }
 }
@@ -201,6 +204,6 @@ mod tests {
         let traffic = counters.snapshot();
         let counts: Vec<_> = traffic.refusals.iter().map(|(status, count)| (status.code(), *count)).collect();
         assert_eq!(counts, [(301, 1), (400, 1), (403, 2), (404, 1), (500, 1), (503, 1)]);
-        assert_eq!(traffic.cut_connections, [("malformed", 1), ("silent", 1), ("late", 2), ("disk", 1)]);
+        assert_eq!(traffic.cut_connections, [("malformed", 1), ("silent", 1), ("late", 2), ("disk", 1), ("unsent", 1)]);
     }
 }

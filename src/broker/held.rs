@@ -130,7 +130,7 @@ impl HeldGets {
         }
         if !ready.is_empty() {
             ready.decided_at = Some(now);
-            let _ = answers.send(ready);
+            answers.send(ready);
         }
         if state.held.is_empty() {
             // Thousands may have waited here once.

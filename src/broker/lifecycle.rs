@@ -21,7 +21,7 @@ use super::identity::Identity;
 use super::listener::{self, Acceptor};
 use super::processor::Processor;
 use super::reactors::{Reactors, default_threads};
-use super::reload::{LastReload, ReloadError, ReloadReport, Reloader};
+use super::retention::Retention;
 use super::topics::{Topics, settings_of, store_settings};
 use crate::config::{ServerConfig, ZooKeeperConfig};
 use crate::id::{BrokerUrl, TopicName};
@@ -70,7 +70,7 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
-    /// A thread that serves connections cannot be started.
+    /// A thread cannot be started.
     #[error("cannot start a thread: {0}; raise the limit of processes (ulimit -u, TasksMax)")]
     Thread(io::Error),
     /// The connect string of ZooKeeper.
@@ -96,6 +96,7 @@ pub struct Broker {
     control: BrokerControl,
     store: Arc<Store>,
     processor: Arc<Processor>,
+    retention: Retention,
     registration: Option<Registration>,
     sync_time: Duration,
     connections: TaskTracker,
@@ -153,6 +154,8 @@ impl Broker {
         let topics = Arc::new(Topics::new(Arc::clone(&config), &identity, &store));
         let processor = Arc::new(Processor::new(identity, Arc::clone(&topics), Arc::clone(&store)));
         let reactors = Reactors::start(io_threads(&config), &processor).map_err(StartError::Thread)?;
+        let retention =
+            Retention::start(Arc::<Topics>::clone(&topics), Arc::clone(&store)).map_err(StartError::Thread)?;
         let connections = TaskTracker::new();
         let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
         let max_connections = max_connections(&config, &store);
@@ -179,12 +182,23 @@ impl Broker {
             registration: registration.as_ref().map(Registration::state),
             address,
             max_connections,
-            reloader: Arc::new(Reloader::new(Arc::clone(&processor))),
+            retention: retention.handle(),
             local: options.local,
         });
         let sync_time = sync_time(&config.zookeeper);
         let _stop_when_dropped = stop.clone().drop_guard();
-        Ok(Self { control, store, processor, registration, sync_time, connections, stop, abort, _stop_when_dropped })
+        Ok(Self {
+            control,
+            store,
+            processor,
+            retention,
+            registration,
+            sync_time,
+            connections,
+            stop,
+            abort,
+            _stop_when_dropped,
+        })
     }
 
     /// Where it listens.
@@ -218,21 +232,6 @@ impl Broker {
         self.control.registration()
     }
 
-    /// Reads the configuration file again and takes over its topics, while everything goes on (03 §7).
-    ///
-    /// Not cancelled with its future: once begun it runs to its end.
-    ///
-    /// # Errors
-    /// When the file has any error, or a data path cannot be used: then nothing changes.
-    pub async fn reload(&self) -> Result<ReloadReport, ReloadError> {
-        self.control.reload().await
-    }
-
-    /// How the last reload ended; `None` if there was none.
-    pub fn last_reload(&self) -> Option<LastReload> {
-        self.control.last_reload()
-    }
-
     /// Stops: everything that was answered stays, what is on its way is answered. `hurry` cuts the waiting for clients
     /// short, nothing else.
     ///
@@ -240,6 +239,7 @@ impl Broker {
     /// When messages may be lost because a disk failed.
     pub async fn stop(self, hurry: CancellationToken) -> Result<(), StopError> {
         self.control.note_stopping();
+        self.retention.request_stop();
         if let Some(registration) = self.registration {
             let was_registered = matches!(*registration.state().borrow(), RegistrationState::Registered);
             let in_a_hurry = async {
@@ -257,6 +257,8 @@ impl Broker {
             }
         }
         self.processor.stop_serving();
+        let retention = self.retention;
+        blocking(move || retention.stop()).await;
         let closed = close(&self.store).await;
         self.stop.cancel();
         self.connections.close();

@@ -12,6 +12,7 @@
 //! | `routes` | where puts of a topic go, found once |
 //! | `reload` | taking over a changed configuration file |
 //! | `topics` | which topics are served, and which ZooKeeper is to show |
+//! | `retention` | when old segments are looked for, and for which topics |
 //! | `counters`, `realtime` | what `stats` and the metrics tell |
 //! | `control`, `status`, `topic_status` | [`BrokerControl`]: what operators' interfaces may know and do |
 
@@ -33,18 +34,22 @@ mod reactors;
 mod realtime;
 mod refusal;
 mod reload;
+mod retention;
 mod room;
 mod routes;
 mod status;
 mod topic_status;
 mod topics;
 mod transfer;
+mod unsent;
 
 pub use control::{BrokerControl, PartitionsError};
 pub use counters::Traffic;
 pub use lifecycle::{Broker, BrokerOptions, StartError, StopError, store_options};
 pub use reload::{LastReload, ReloadError, ReloadReport};
+pub use retention::RetentionTotals;
 pub use status::{
     BrokerStatus, ClosedRange, FailedStatus, HealthStatus, LowSpaceStatus, RegistrationStatus, ReloadStatus,
+    RetentionStatus,
 };
 pub use topic_status::{PartitionStatus, SettingsStatus, TopicStatus};

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use tokio::io::AsyncWriteExt as _;
@@ -13,10 +14,14 @@ use tokio::time::Instant;
 use super::activity::Activity;
 use super::counters::Counters;
 use super::transfer::send_region;
+use super::unsent::{UnsentBytes, UnsentOf};
 use crate::store::Region;
 
 /// Bytes of answers that are gathered into one write.
 const WRITE_BYTES: usize = 64 << 10;
+
+/// What a queued portion of answers takes beside its bytes: its entry and its buffer's spare room.
+const ANSWERS_BYTES: usize = 512;
 
 /// Answers to some commands of a connection, in the order in which they go out.
 #[derive(Debug, Default)]
@@ -25,6 +30,8 @@ pub(super) struct Answers {
     tail: BytesMut,
     /// What the commands and their answers count against the limit of the connection, given back once sent.
     pub(super) permit: Option<OwnedSemaphorePermit>,
+    /// What they count against the limit over all connections.
+    unsent: Option<UnsentBytes>,
     /// When it was decided what they are.
     pub(super) decided_at: Option<Instant>,
 }
@@ -73,8 +80,31 @@ impl OutputError {
 }
 
 /// Where answers are queued. The queue needs no bound of its own: what is in it counts against the connection's limit
-/// of bytes in flight, and reading pauses there.
-pub(super) type AnswerSender = mpsc::UnboundedSender<Answers>;
+/// of bytes in flight and the limit of unsent bytes over all, and reading pauses there.
+#[derive(Debug, Clone)]
+pub(super) struct AnswerSender {
+    queue: mpsc::UnboundedSender<Answers>,
+    unsent: Arc<UnsentOf>,
+}
+
+impl AnswerSender {
+    /// The two ends of a connection's queue.
+    pub(super) fn new(unsent: Arc<UnsentOf>) -> (Self, mpsc::UnboundedReceiver<Answers>) {
+        let (queue, receiver) = mpsc::unbounded_channel();
+        (Self { queue, unsent }, receiver)
+    }
+
+    /// Queues answers. Without a writer the connection is over, and nobody waits for them.
+    pub(super) fn send(&self, mut answers: Answers) {
+        answers.unsent = Some(self.unsent.count(answers.buffered() + ANSWERS_BYTES));
+        let _ = self.queue.send(answers);
+    }
+
+    /// Waits until the connection may cause further answers.
+    pub(super) async fn room(&self) {
+        self.unsent.room().await;
+    }
+}
 
 /// Sends answers until every sender is gone, then shuts the sending side down.
 pub(super) async fn write_answers(
@@ -101,7 +131,7 @@ pub(super) async fn write_answers(
                 }
             }
             append(&mut pending, answers.tail);
-            sent_with_pending.extend(answers.permit);
+            sent_with_pending.push((answers.permit, answers.unsent));
             next = if pending.len() < WRITE_BYTES { queue.try_recv().ok() } else { None };
         }
         write_all(socket.as_ref(), &mut pending, activity).await?;

@@ -134,7 +134,7 @@ impl Reactor {
             ready.permit = permit;
             self.processor.encode_put_results(&group, ready.buffer());
             // The connection may be gone; what was stored stays stored.
-            let _ = answers.send(ready);
+            answers.send(ready);
         }
         self.keep(group);
     }

@@ -12,6 +12,7 @@ use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 use super::processor::Processor;
+use super::retention::RetentionHandle;
 use super::topics::{settings_of, store_settings};
 use crate::config::{Changes, ConfigError, ServerConfig};
 use crate::store::StoreError;
@@ -63,13 +64,14 @@ pub struct LastReload {
 #[derive(Debug)]
 pub(super) struct Reloader {
     processor: Arc<Processor>,
+    retention: RetentionHandle,
     last: Mutex<Option<LastReload>>,
     one_at_a_time: Mutex<()>,
 }
 
 impl Reloader {
-    pub(super) fn new(processor: Arc<Processor>) -> Self {
-        Self { processor, last: Mutex::default(), one_at_a_time: Mutex::default() }
+    pub(super) fn new(processor: Arc<Processor>, retention: RetentionHandle) -> Self {
+        Self { processor, retention, last: Mutex::default(), one_at_a_time: Mutex::default() }
     }
 
     /// How the last one ended; `None` if there was none.
@@ -121,6 +123,7 @@ impl Reloader {
         // In this order: what is learned under the old configuration from here on does not count.
         self.processor.routes().forget_all();
         store.apply_settings(|topic| store_settings(settings_of(&new, topic)));
+        self.retention.configuration_changed();
         let warnings = file.warnings.iter().map(|warning| warning.located(Some(path)).to_string()).collect();
         Ok(ReloadReport { checksum: new.checksum, changes, warnings })
     }

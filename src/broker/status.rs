@@ -1,12 +1,12 @@
 //! The state of a broker as a plain value, for programs too.
 
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
 use super::control::BrokerControl;
 use super::identity::VERSION;
-use super::reload::LastReload;
+use super::retention::RetentionTotals;
 use crate::id::TopicName;
 use crate::store::{ClosedPartitions, FailedPartition, Health};
 use crate::zk::RegistrationState;
@@ -56,17 +56,10 @@ pub struct BrokerStatus {
     pub config_path: Option<String>,
     /// CRC-32 of its content in force.
     pub config_checksum: u32,
+    /// What retention has done.
+    pub retention: RetentionStatus,
     /// How the last reload ended; `None` if there was none.
     pub last_reload: Option<ReloadStatus>,
-}
-
-/// How a reload ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ReloadStatus {
-    /// When that was, in seconds since 1970.
-    pub at: u64,
-    /// Why it was refused, if it was.
-    pub refused: Option<String>,
 }
 
 /// Where the registration in ZooKeeper stands.
@@ -76,6 +69,36 @@ pub struct RegistrationStatus {
     pub state: &'static str,
     /// The same in words.
     pub text: String,
+}
+
+/// What retention has done since the start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RetentionStatus {
+    /// Whether it is at work.
+    pub running: bool,
+    /// Looks for expired segments that are over.
+    pub runs: u64,
+    /// When the last one of these had begun, in seconds since 1970.
+    pub last_run: Option<u64>,
+    /// When the next one begins, in seconds since 1970; `None` if no `deleteWhen` has a time any more.
+    pub next_run: Option<u64>,
+    /// Segments that were removed.
+    pub segments_removed: u64,
+    /// Segments that were archived.
+    pub segments_archived: u64,
+    /// Bytes by which files became less.
+    pub bytes_freed: u64,
+    /// Times that a partition could not be dealt with, or only in part.
+    pub failures: u64,
+}
+
+/// How the last reload of the configuration ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReloadStatus {
+    /// When that was, in seconds since 1970.
+    pub at: u64,
+    /// Why it was refused, if it was.
+    pub refused: Option<String>,
 }
 
 /// The health of the store.
@@ -135,7 +158,6 @@ pub struct ClosedRange {
 impl BrokerStatus {
     pub(super) fn of(control: &BrokerControl) -> Self {
         let partitions = control.partitions();
-        let seconds = |time: std::time::SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self {
             broker_id: control.broker_id().get().into(),
             url: control.url().to_string(),
@@ -158,9 +180,30 @@ impl BrokerStatus {
             max_connections: control.max_connections(),
             config_path: control.config().path.as_ref().map(|path| path.display().to_string()),
             config_checksum: control.config().checksum,
+            retention: RetentionStatus::of(&control.retention()),
             last_reload: control
                 .last_reload()
-                .map(|LastReload { at, refused }| ReloadStatus { at: seconds(at), refused }),
+                .map(|reload| ReloadStatus { at: seconds(reload.at), refused: reload.refused }),
+        }
+    }
+}
+
+/// Seconds since 1970.
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+impl RetentionStatus {
+    fn of(totals: &RetentionTotals) -> Self {
+        Self {
+            running: totals.running,
+            runs: totals.runs,
+            last_run: totals.last_run.map(seconds),
+            next_run: totals.next_run.map(seconds),
+            segments_removed: totals.segments_removed,
+            segments_archived: totals.segments_archived,
+            bytes_freed: totals.bytes_freed,
+            failures: totals.failures,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::topics::settings_of;
-use crate::config::{ServerConfig, TopicSettings};
+use super::topics::{Topics, settings_of};
+use crate::config::TopicSettings;
 use crate::id::TopicName;
 use crate::store::{PartitionLog, Store};
 
@@ -70,31 +70,32 @@ pub struct PartitionStatus {
 
 impl TopicStatus {
     /// All topics that are configured or have data, by name.
-    pub(super) fn all(config: &ServerConfig, store: &Store) -> Vec<Self> {
+    pub(super) fn all(topics: &Topics, store: &Store) -> Vec<Self> {
         let mut logs: BTreeMap<TopicName, Vec<Arc<PartitionLog>>> = BTreeMap::new();
-        for topic in config.topics.iter() {
+        for topic in topics.config().topics.iter() {
             logs.entry(topic.name.clone()).or_default();
         }
         for log in store.partitions() {
             logs.entry(log.topic().clone()).or_default().push(log);
         }
-        logs.iter().map(|(topic, logs)| Self::from_logs(config, store, topic.as_str(), logs)).collect()
+        logs.iter().map(|(topic, logs)| Self::from_logs(topics, store, topic.as_str(), logs)).collect()
     }
 
     /// One of them.
-    pub(super) fn of(config: &ServerConfig, store: &Store, topic: &str) -> Option<Self> {
+    pub(super) fn of(topics: &Topics, store: &Store, topic: &str) -> Option<Self> {
         let mut logs = store.partitions();
         logs.retain(|log| log.topic().as_str() == topic);
-        let is_known = !logs.is_empty() || config.topics.configured(topic).is_some();
-        is_known.then(|| Self::from_logs(config, store, topic, &logs))
+        let is_known = !logs.is_empty() || topics.config().topics.configured(topic).is_some();
+        is_known.then(|| Self::from_logs(topics, store, topic, &logs))
     }
 
-    fn from_logs(config: &ServerConfig, store: &Store, topic: &str, logs: &[Arc<PartitionLog>]) -> Self {
+    fn from_logs(topics: &Topics, store: &Store, topic: &str, logs: &[Arc<PartitionLog>]) -> Self {
         let partitions: Vec<_> = logs.iter().map(|log| PartitionStatus::of(log, store)).collect();
+        let config = topics.config();
         Self {
             topic: topic.to_owned(),
             configured: config.topics.configured(topic).is_some(),
-            settings: SettingsStatus::of(settings_of(config, topic)),
+            settings: SettingsStatus::of(settings_of(&config, topic)),
             bytes: partitions.iter().map(|partition| partition.bytes).sum(),
             messages: partitions.iter().map(|partition| partition.messages).sum(),
             partitions,
@@ -110,7 +111,7 @@ impl SettingsStatus {
             unflush_interval: settings.unflush_interval,
             data_path: settings.data_path.display().to_string(),
             delete_policy: settings.delete_policy.to_string(),
-            delete_when: settings.delete_when.clone(),
+            delete_when: settings.delete_when.to_string(),
             accept_publish: settings.accept_publish,
             accept_subscribe: settings.accept_subscribe,
             stat: settings.stat,

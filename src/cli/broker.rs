@@ -196,7 +196,7 @@ async fn reload_when_asked<T>(broker: &Broker, reloads: &mut Signal) -> T {
     while reloads.recv().await.is_some() {
         info!(signal = "HUP", "reloading the configuration");
         // Logged where it happens.
-        let _ = broker.reload().await;
+        let _ = broker.control().reload().await;
     }
     std::future::pending().await
 }

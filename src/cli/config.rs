@@ -1,10 +1,11 @@
-//! `metaq config`: checking and showing a configuration file.
+//! `metaq config`: checking and showing a configuration file, and what is in it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use super::next_runs::{self, NextRunsArguments};
 use super::output::{Format, Printer, finish, tell};
 use crate::config::ServerConfig;
 
@@ -23,11 +24,15 @@ pub(super) enum Command {
         #[arg(long, value_enum, default_value_t)]
         output: Format,
     },
+    /// Show the next times of a cron expression, as deleteWhen takes it, in the local time zone; the exit status is 1 if
+    /// there is none
+    NextRuns(NextRunsArguments),
 }
 
 pub(super) fn run(command: &Command) -> ExitCode {
     match command {
         Command::Check { file } => finish(check(file), Format::Text),
+        Command::NextRuns(arguments) => next_runs::run(arguments),
         Command::Show { file, output } => finish(show(file, *output), *output),
     }
 }

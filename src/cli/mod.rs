@@ -9,6 +9,7 @@ mod log;
 mod log_file;
 mod logging;
 mod manual;
+mod next_runs;
 mod output;
 mod partitions;
 mod produce;
@@ -54,7 +55,7 @@ enum Command {
     /// Look at a running broker, reload its configuration, stop it
     #[command(subcommand)]
     Admin(admin::Command),
-    /// Check or show a configuration file
+    /// Check or show a configuration file, or when its cron expressions are due
     #[command(subcommand)]
     Config(config::Command),
     /// Look after the commit log of a broker that does not run

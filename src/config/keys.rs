@@ -83,6 +83,7 @@ pub const METAQ_KEYS: &[&str] = &[
     "maxBodyBytes",
     "maxInFlightBytesPerConnection",
     "maxReceivingBytes",
+    "maxUnsentBytes",
     "maxWildcardTopics",
     "connectionIdleTimeoutMs",
     "freeSpaceWarningBytes",

@@ -28,6 +28,9 @@ pub struct MetaqConfig {
     /// `maxReceivingBytes`: bodies beyond 64 KiB that are arriving, over all connections, 65 536 to 1 099 511 627 776
     /// bytes.
     pub max_receiving_bytes: usize,
+    /// `maxUnsentBytes`: answers that clients have not taken yet, over all connections, 1 048 576 to 1 099 511 627 776
+    /// bytes.
+    pub max_unsent_bytes: usize,
     /// `maxWildcardTopics`: how many topics may come into being by patterns, 0 to 1 000 000.
     pub max_wildcard_topics: usize,
     /// `connectionIdleTimeoutMs`: a connection without a byte in either direction for so long is closed, 0 (never) to
@@ -60,6 +63,7 @@ impl Default for MetaqConfig {
             max_body_bytes: 67_108_864,
             max_in_flight_bytes_per_connection: 67_108_864,
             max_receiving_bytes: 1_073_741_824,
+            max_unsent_bytes: 268_435_456,
             max_wildcard_topics: 10_000,
             connection_idle_timeout_ms: 300_000,
             free_space_warning_bytes: 1_073_741_824,
@@ -94,6 +98,7 @@ impl MetaqConfig {
             max_receiving_bytes: r
                 .int("maxReceivingBytes", 65_536..=1_099_511_627_776)
                 .unwrap_or(d.max_receiving_bytes),
+            max_unsent_bytes: r.int("maxUnsentBytes", 1_048_576..=1_099_511_627_776).unwrap_or(d.max_unsent_bytes),
             max_wildcard_topics: r.int("maxWildcardTopics", 0..=1_000_000).unwrap_or(d.max_wildcard_topics),
             connection_idle_timeout_ms: r
                 .int("connectionIdleTimeoutMs", 0..=86_400_000)
@@ -134,6 +139,7 @@ impl MetaqConfig {
             ("maxBodyBytes", Value::from(self.max_body_bytes)),
             ("maxInFlightBytesPerConnection", Value::from(self.max_in_flight_bytes_per_connection)),
             ("maxReceivingBytes", Value::from(self.max_receiving_bytes)),
+            ("maxUnsentBytes", Value::from(self.max_unsent_bytes)),
             ("maxWildcardTopics", Value::from(self.max_wildcard_topics)),
             ("connectionIdleTimeoutMs", Value::from(self.connection_idle_timeout_ms)),
             ("freeSpaceWarningBytes", Value::from(self.free_space_warning_bytes)),

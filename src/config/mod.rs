@@ -6,6 +6,7 @@
 //! 1. `ini`: text to sections of options with their lines, as the reference's parser (ini4j) reads it.
 //! 2. `system`, `zookeeper`, `metaq`, `topics`: options to typed values, each key checked in one place; numbers are
 //!    expressions (`expr`).
+//!    `cron` reads when expired segments are looked for, and knows when that is.
 //! 3. [`ServerConfig`]: the whole, immutable and comparable part by part.
 //! 4. [`EffectiveConfig`]: the values in force, for people (INI) and programs (JSON).
 //! 5. [`Changes`]: what another file means for a broker that runs.
@@ -13,6 +14,7 @@
 //! Keys that only this broker knows live in the section `[metaq]`, which the Java broker ignores.
 
 mod changes;
+mod cron;
 mod environment;
 mod error;
 mod expr;
@@ -31,6 +33,7 @@ mod value;
 mod zookeeper;
 
 pub use changes::{AddedTopic, ChangedKey, ChangedTopic, Changes};
+pub use cron::{CronExpression, CronField, CronProblem, InvalidCron, local_text, local_zone, zone_name};
 pub use environment::Environment;
 pub use error::{ConfigError, ConfigErrors, ConfigProblem, MAX_FILE_BYTES, MAX_PROBLEMS, Warning};
 pub use expr::{ExprError, evaluate};

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
+use super::cron::{CronExpression, InvalidCron};
 use super::error::Problems;
 use super::expr;
 use super::ini::{IniOption, Section};
@@ -46,11 +47,6 @@ impl<'a> Reader<'a> {
     /// The option, unless it is absent or blank, which is the same.
     pub(super) fn option(&self, key: &str) -> Option<&'a IniOption> {
         self.section.get(key).filter(|option| !option.value.trim().is_empty())
-    }
-
-    /// Its text.
-    pub(super) fn text(&self, key: &str) -> Option<&'a str> {
-        self.option(key).map(|option| option.value.as_str())
     }
 
     /// A path, which the operating system must be able to take.
@@ -122,6 +118,11 @@ impl<'a> Reader<'a> {
                 None
             }
         }
+    }
+
+    /// A cron expression.
+    pub(super) fn cron(&mut self, key: &str) -> Option<CronExpression> {
+        self.parse(key, |text| text.parse().map_err(|error: InvalidCron| format!("{key}={}: {error}", shortened(text))))
     }
 
     /// Notes an error at an option.

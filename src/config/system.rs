@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::cron::CronExpression;
 use super::environment::Environment;
 use super::error::Problems;
 use super::expr;
@@ -16,7 +17,6 @@ use crate::id::BrokerId;
 /// The most partitions a topic can have on one broker.
 pub(super) const MAX_PARTITIONS: i64 = 65_536;
 
-const DEFAULT_DELETE_WHEN: &str = "0 0 6,18 * * ?";
 const THREADS_PER_CPU: u32 = 10;
 
 /// Values of the whole broker; a change of any of them takes a restart.
@@ -54,8 +54,8 @@ pub struct SystemConfig {
     pub put_process_thread_count: u32,
     /// `deletePolicy` of topics that do not say.
     pub delete_policy: DeletePolicy,
-    /// `deleteWhen` of topics that do not say, as it is written.
-    pub delete_when: String,
+    /// `deleteWhen` of topics that do not say.
+    pub delete_when: CronExpression,
     /// `quartzThreadCount`, at least 1.
     pub quartz_thread_count: u32,
     /// `maxCheckpoints`: how many checkpoint files are kept, at least 1.
@@ -101,7 +101,7 @@ impl SystemConfig {
             get_process_thread_count: threads,
             put_process_thread_count: threads,
             delete_policy: DeletePolicy::DEFAULT,
-            delete_when: DEFAULT_DELETE_WHEN.to_owned(),
+            delete_when: CronExpression::twice_a_day(),
             quartz_thread_count: 5,
             max_checkpoints: 3,
             checkpoint_interval_ms: 3_600_000,
@@ -149,7 +149,7 @@ impl SystemConfig {
                 .int("putProcessThreadCount", POSITIVE_INT)
                 .unwrap_or(d.put_process_thread_count),
             delete_policy: r.parse("deletePolicy", str::parse).unwrap_or(d.delete_policy),
-            delete_when: r.text("deleteWhen").map_or(d.delete_when, str::to_owned),
+            delete_when: r.cron("deleteWhen").unwrap_or(d.delete_when),
             quartz_thread_count: r.int("quartzThreadCount", POSITIVE_INT).unwrap_or(d.quartz_thread_count),
             max_checkpoints: r.int("maxCheckpoints", POSITIVE_INT).unwrap_or(d.max_checkpoints),
             checkpoint_interval_ms: r.int("checkpointInterval", 1..=i64::MAX).unwrap_or(d.checkpoint_interval_ms),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 use std::path::PathBuf;
 
+use super::cron::CronExpression;
 use super::error::Problems;
 use super::ini::{IniFile, Section};
 use super::keys::{FILTER_PREFIX, TOPIC_IGNORED, TOPIC_KEYS};
@@ -30,8 +31,8 @@ pub struct TopicSettings {
     pub data_path: PathBuf,
     /// What happens to expired segments.
     pub delete_policy: DeletePolicy,
-    /// When expired segments are looked for, a Quartz cron expression as it is written.
-    pub delete_when: String,
+    /// When expired segments are looked for, in local time.
+    pub delete_when: CronExpression,
     /// Whether producers find the topic in ZooKeeper (03 §5).
     pub accept_publish: bool,
     /// Whether consumers find the topic in ZooKeeper (03 §5).
@@ -191,7 +192,7 @@ impl TopicConfig {
         replace(&mut set.unflush_interval, reader.int("unflushInterval", INT));
         replace(&mut set.data_path, reader.path("dataPath"));
         replace(&mut set.delete_policy, reader.parse("deletePolicy", str::parse));
-        replace(&mut set.delete_when, reader.text("deleteWhen").map(str::to_owned));
+        replace(&mut set.delete_when, reader.cron("deleteWhen"));
         replace(&mut set.accept_publish, reader.bool("acceptPublish"));
         replace(&mut set.accept_subscribe, reader.bool("acceptSubscribe"));
         replace(&mut set.stat, stat(&mut reader));

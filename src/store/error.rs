@@ -155,6 +155,16 @@ pub enum StoreError {
         /// What stands in the way.
         source: AppendError,
     },
+    /// An expired segment cannot be archived.
+    #[error(
+        "no space left for the archive {}: its segment stays for now; free space, or have the topic's old segments deleted \
+         (deletePolicy)",
+        .0.display()
+    )]
+    NoSpaceForArchive(PathBuf),
+    /// Archives of a segment's name, from earlier lives of its partition.
+    #[error("there are too many archives of the name of {}: move them elsewhere", .0.display())]
+    TooManyArchives(PathBuf),
     /// Messages in quarantine must be decided about before their partition is deleted.
     #[error(
         "{} holds messages of the partition: stop the broker and decide with `metaq log resolve` before it is deleted",

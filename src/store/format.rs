@@ -61,7 +61,8 @@ mod tests {
         for name in ["foo.meta", ".meta", "1x.meta", "9223372036854775808.meta"] {
             assert_eq!(parse_file_name(name), FileName::Invalid, "{name}");
         }
-        for name in ["00000000000000000000.meta.arc", "00000000000000000000.meta.zip", "x", "0.meta~"] {
+        let archives = ["0.meta.arc", "0.meta.zip", "0.meta.1.zip", "0.meta.zip.tmp"];
+        for name in archives.into_iter().chain(["x", "0.meta~"]) {
             assert_eq!(parse_file_name(name), FileName::Foreign, "{name}");
         }
     }

@@ -33,7 +33,7 @@ use super::partition::{Opened, PartitionLog, Shared};
 use super::recover::recover;
 use super::recovery_report::RecoveryReport;
 use super::round::Round;
-use super::segment::{Segment, SegmentList};
+use super::segment::SegmentList;
 use super::set_aside::{self, Kind};
 use super::stage::Stage;
 use super::times::StoreTimes;
@@ -228,7 +228,7 @@ impl Store {
             return Err(StoreError::NegativePartition { topic: topic.clone(), index });
         }
         let mut locks = lock(&self.locks);
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(StoreError::Closed);
         }
         let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
@@ -275,20 +275,6 @@ impl Store {
         Ok(())
     }
 
-    /// Removes segments of a partition from the oldest on while `is_due` says so: never the last one, nor what is not
-    /// visible yet (02 §13, 08 §4). Returns how many were removed; that is durable then. Readers that hold a segment
-    /// may go on reading it.
-    ///
-    /// # Errors
-    /// When a file cannot be removed or a directory not be synced. What was removed before stays removed.
-    pub fn remove_oldest_segments(
-        &self,
-        partition: &PartitionLog,
-        mut is_due: impl FnMut(&Segment) -> bool,
-    ) -> Result<usize, StoreError> {
-        partition.remove_oldest(partition.visible.load(Ordering::Acquire), &mut is_due)
-    }
-
     /// Deletes a partition with all its messages, while puts may be under way: those that come later are refused with
     /// [`AppendError::Deleted`](super::AppendError::Deleted), and the next [`get_or_create`](Self::get_or_create) makes
     /// a new partition that begins at offset 0. Returns whether there was such a partition.
@@ -301,7 +287,7 @@ impl Store {
     pub fn delete_partition(&self, topic: &str, index: PartitionIndex) -> Result<bool, StoreError> {
         // Nobody makes it anew before everything of it is gone.
         let _locks = lock(&self.locks);
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(StoreError::Closed);
         }
         let Some(partition) = self.get(topic, index) else { return Ok(false) };
@@ -434,6 +420,10 @@ impl Store {
             path,
         };
         paths.into_iter().map(look).collect()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     /// What was done at the start with what the last broker left in its commit log.

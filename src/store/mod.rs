@@ -12,6 +12,7 @@
 //! * The order of locks is in `ARCHITECTURE.md`.
 
 mod append;
+mod archive;
 mod checkpoint;
 mod clean_stop;
 mod closed;
@@ -43,6 +44,7 @@ mod recovery_report;
 mod removal;
 mod replay;
 mod resolve;
+mod retention;
 mod round;
 mod segment;
 mod set_aside;
@@ -53,6 +55,7 @@ mod topics;
 mod volume;
 mod waiters;
 mod write;
+mod zip;
 
 #[cfg(test)]
 mod tests;
@@ -75,6 +78,7 @@ pub use partition::PartitionLog;
 pub use read::{ReadOutcome, Region};
 pub use recovery_report::{PartitionRecovery, RecoveryOutcome, RecoveryReport};
 pub use resolve::{Resolution, Resolved, resolve_quarantine};
+pub use retention::{Disposal, Expired, RetentionPolicy};
 pub use segment::Segment;
 pub use times::StoreTimes;
 pub use waiters::Waiter;

@@ -1,10 +1,10 @@
-//! Removing data: old segments by retention, a whole partition by command (08 §4).
+//! Taking segments out of a partition, the oldest first, and removing a whole partition by command (08 §4).
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
 use super::error::{AppendError, StoreError};
 use super::guard::lock;
@@ -22,6 +22,24 @@ impl PartitionLog {
         limit: u64,
         is_due: &mut dyn FnMut(&Segment) -> bool,
     ) -> Result<usize, StoreError> {
+        self.take_out_oldest(limit, is_due, &|segment| remove_file(self, segment.path()))
+    }
+
+    /// The same, but they are renamed.
+    pub(super) fn archive_oldest(
+        &self,
+        limit: u64,
+        is_due: &mut dyn FnMut(&Segment) -> bool,
+    ) -> Result<usize, StoreError> {
+        self.take_out_oldest(limit, is_due, &|segment| self.rename_to_archive(segment))
+    }
+
+    fn take_out_oldest(
+        &self,
+        limit: u64,
+        is_due: &mut dyn FnMut(&Segment) -> bool,
+        take_out: &dyn Fn(&Segment) -> Result<(), StoreError>,
+    ) -> Result<usize, StoreError> {
         let mut entries = lock(&self.sync);
         let mut removed = 0;
         loop {
@@ -37,7 +55,8 @@ impl PartitionLog {
                 }
                 self.sync_entries(&mut entries).map_err(|source| self.not_removed(source))?;
             }
-            remove_file(self, oldest.path())?;
+            self.remove_unfinished_archive(oldest)?;
+            take_out(oldest)?;
             entries.unsettled_removal = true;
             {
                 let _filing = lock(&self.filing);
@@ -107,7 +126,7 @@ fn remove_file(partition: &PartitionLog, path: &Path) -> Result<(), StoreError> 
     match partition.shared.fs.remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove the segment", path)(error)),
         _ => {
-            info!(path = %path.display(), "segment removed");
+            debug!(path = %path.display(), "segment removed");
             Ok(())
         }
     }

@@ -180,14 +180,33 @@ async fn a_connection_serves_many_requests() {
 }
 
 #[tokio::test]
-async fn a_reload_tells_what_came_of_it() {
+async fn a_reload_is_answered_with_what_changed_or_why_it_was_refused() {
     let broker = Running::start();
-    let answer = broker.post("/reload", "").await;
-    assert_eq!(answer.status, 200);
-    assert!(answer.json()["text"].as_str().unwrap().contains("what was in force already"));
+    let text = std::fs::read_to_string(broker.home.ini()).unwrap();
+    let status: Value = broker.get("/api/v1/status").await.json();
+    assert_eq!(status["last_reload"], Value::Null);
+
+    std::fs::write(broker.home.ini(), format!("{text}[topic=new]\nnumPartitions=2\n")).unwrap();
+    let answer: Value = broker.post("/reload", "").await.json();
+    assert_eq!(answer["report"]["added"], json!([{ "topic": "new", "num_partitions": 2 }]));
+    assert_eq!(answer["text"], "Reload config successfully.\ntopic new: added, numPartitions 2\n");
+    let topic: Value = broker.get("/api/v1/topics/new").await.json();
+    assert_eq!(topic["configured"], true);
     let answer = broker.post("/reload-config", "").await;
     assert_eq!((answer.status, answer.text()), (200, "Reload config successfully."));
-    assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
+
+    std::fs::write(broker.home.ini(), format!("{text}[topic=new]\nnumPartitons=2\n")).unwrap();
+    let answer = broker.post("/reload", "").await;
+    assert_eq!(answer.status, 409);
+    assert!(answer.error().contains("do you mean 'numPartitions'"), "{}", answer.error());
+    let answer = broker.post("/reload-config", "").await;
+    assert_eq!((answer.status, answer.header("content-type")), (409, Some("text/plain; charset=utf-8")));
+    assert!(answer.text().contains("do you mean 'numPartitions'"), "{}", answer.text());
+    let status: Value = broker.get("/api/v1/status").await.json();
+    let refused = status["last_reload"]["refused"].as_str().unwrap().to_owned();
+    assert!(refused.contains("do you mean 'numPartitions'"), "{refused}");
+    let metrics = broker.get("/metrics").await;
+    assert!(metrics.text().contains("\nmetaq_config_reload_refused 1\n"));
 }
 
 #[tokio::test]

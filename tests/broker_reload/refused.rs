@@ -7,15 +7,15 @@ use metaq::config::ServerConfig;
 use crate::common::raw::put_frame;
 use crate::site::Site;
 
-/// Topic sections that are wrong, and what the refusal must say; the first line of the sections is line 16.
+/// Topic sections that are wrong, and what the refusal must say; the first line of the sections is line 17.
 const WRONG: [(&str, &[&str]); 8] = [
-    ("[topic=test]\n[topic=new]\nnumPartitons=3\n", &["ini:18:", "numPartitons", "numPartitions"]),
-    ("[topic=test]\n[topic=new]\nnumPartitions=zero\n", &["ini:18:", "numPartitions=zero"]),
-    ("[topic=test]\n[topic=new]\nnumPartitions=0\n", &["ini:18:", "numPartitions"]),
-    ("[topic=test]\n[topic=new]\ndeletePolicy=burn\n", &["ini:18:", "burn"]),
-    ("[topic=test]\n[topic=a/b]\n", &["ini:17:", "'/'"]),
-    ("[topic=test]\n[topic=new\n", &["ini:17:", "[topic=new"]),
-    ("[topic=test]\nnonsense\n", &["ini:17:", "nonsense"]),
+    ("[topic=test]\n[topic=new]\nnumPartitons=3\n", &["ini:19:", "numPartitons", "numPartitions"]),
+    ("[topic=test]\n[topic=new]\nnumPartitions=zero\n", &["ini:19:", "numPartitions=zero"]),
+    ("[topic=test]\n[topic=new]\nnumPartitions=0\n", &["ini:19:", "numPartitions"]),
+    ("[topic=test]\n[topic=new]\ndeletePolicy=burn\n", &["ini:19:", "burn"]),
+    ("[topic=test]\n[topic=a/b]\n", &["ini:18:", "'/'"]),
+    ("[topic=test]\n[topic=new\n", &["ini:18:", "[topic=new"]),
+    ("[topic=test]\nnonsense\n", &["ini:18:", "nonsense"]),
     ("", &["Empty topics list"]),
 ];
 
@@ -29,7 +29,7 @@ async fn a_file_with_an_error_is_refused_with_its_line_and_changes_nothing() {
         let error = site.reload(topics).await.unwrap_err().to_string();
         assert!(error.starts_with("Reload config failed, everything goes on as before"), "{error}");
         assert!(expected.iter().all(|part| error.contains(part)), "{topics}: {error}");
-        let refused = site.broker().last_reload().unwrap().refused;
+        let refused = site.broker().control().last_reload().unwrap().refused;
         assert_eq!(refused.as_ref(), Some(&error));
         assert!(client.ask(put_frame("new", 0, b"m", 1)).await.contains("The server do not accept topic new"));
         client.put("test", 0, b"m").await;
@@ -37,7 +37,7 @@ async fn a_file_with_an_error_is_refused_with_its_line_and_changes_nothing() {
     }
     // The very same file that was refused is looked at again once it is right.
     site.reload("[topic=test]\n[topic=new]\n").await.unwrap();
-    assert_eq!(site.broker().last_reload().unwrap().refused, None);
+    assert_eq!(site.broker().control().last_reload().unwrap().refused, None);
     assert_eq!(client.put("new", 0, b"m").await, 0);
 }
 
@@ -75,10 +75,10 @@ async fn every_recorded_file_is_taken_over_or_refused_as_at_a_start() {
 async fn a_file_that_is_gone_or_no_file_is_refused() {
     let site = Site::start("[topic=test]\n").await;
     std::fs::remove_file(site.ini()).unwrap();
-    let error = site.broker().reload().await.unwrap_err().to_string();
+    let error = site.broker().control().reload().await.unwrap_err().to_string();
     assert!(error.contains("is not exists"), "{error}");
     std::fs::create_dir(site.ini()).unwrap();
-    let error = site.broker().reload().await.unwrap_err().to_string();
+    let error = site.broker().control().reload().await.unwrap_err().to_string();
     assert!(error.contains("directory"), "{error}");
     assert_eq!(site.connect().await.put("test", 0, b"m").await, 0);
 }

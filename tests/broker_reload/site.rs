@@ -11,16 +11,22 @@ use crate::common::raw::Raw;
 pub(crate) struct Site {
     broker: Broker,
     dir: TempDir,
+    system: String,
 }
 
 impl Site {
     /// Starts it; `topics` are its topic sections.
     pub(crate) async fn start(topics: &str) -> Self {
+        Self::start_with("", topics).await
+    }
+
+    /// The same, with further lines of `[system]`.
+    pub(crate) async fn start_with(system: &str, topics: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ini = dir.path().join("server.ini");
-        std::fs::write(&ini, text(dir.path(), topics)).unwrap();
+        std::fs::write(&ini, text(dir.path(), system, topics)).unwrap();
         let broker = Broker::start(ServerConfig::load(&ini).unwrap(), BrokerOptions::default()).await.unwrap();
-        Self { broker, dir }
+        Self { broker, dir, system: system.to_owned() }
     }
 
     pub(crate) fn broker(&self) -> &Broker {
@@ -42,7 +48,7 @@ impl Site {
 
     /// A configuration with these topic sections.
     pub(crate) fn text(&self, topics: &str) -> String {
-        text(self.dir.path(), topics)
+        text(self.dir.path(), &self.system, topics)
     }
 
     /// Changes the topic sections and reloads.
@@ -53,7 +59,7 @@ impl Site {
     /// Changes the whole file and reloads.
     pub(crate) async fn reload_text(&self, text: impl AsRef<[u8]>) -> Result<ReloadReport, ReloadError> {
         std::fs::write(self.ini(), text).unwrap();
-        self.broker.reload().await
+        self.broker.control().reload().await
     }
 
     pub(crate) async fn connect(&self) -> Raw {
@@ -61,10 +67,10 @@ impl Site {
     }
 }
 
-fn text(dir: &Path, topics: &str) -> String {
+fn text(dir: &Path, system: &str, topics: &str) -> String {
     format!(
         "[system]\nbrokerId=0\nhostName=127.0.0.1\nserverPort=0\ndashboardHttpPort=0\nunflushThreshold=0\n\
-         numPartitions=1\nunflushInterval=10000\nmaxSegmentSize=1048576\nmaxTransferSize=1048576\ndataPath={}\n\
+         numPartitions=1\nunflushInterval=10000\nmaxSegmentSize=1048576\nmaxTransferSize=1048576\ndataPath={}\n{system}\n\
          [zookeeper]\nzk.zkEnable=false\n[metaq]\nbindAddress=127.0.0.1\n{topics}",
         dir.join("data").display()
     )

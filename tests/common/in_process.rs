@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use metaq::broker::{Broker, BrokerOptions, StartError};
+use metaq::broker::{Broker, BrokerOptions, RetentionTotals, StartError};
 use metaq::config::{Environment, ServerConfig};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -43,6 +43,11 @@ impl TestBroker {
     pub async fn in_dir(dir: TempDir, setup: Setup) -> Result<Self, StartError> {
         let broker = Broker::start(config(&dir, &setup), BrokerOptions::default()).await?;
         Ok(Self { broker, dir, setup })
+    }
+
+    /// What its retention has done.
+    pub fn retention(&self) -> RetentionTotals {
+        self.broker.control().retention()
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -1,5 +1,10 @@
 //! A data directory that our broker and the reference's hand to each other.
 
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::common::DEADLINE;
 use crate::common::broker::{BrokerHome, MetaqBroker};
 use crate::common::java::JavaBroker;
 use crate::messages::{Message, Stored, assert_same_log};
@@ -110,4 +115,48 @@ fn ours_continues_what_a_java_broker_began_and_what_a_crash_of_either_left() {
     directory.ours().stop();
     directory.java().stop();
     directory.assert_segments();
+}
+
+/// Offsets in the names of the files of partition 0 that end in a suffix.
+fn offsets(home: &BrokerHome, topic: &str, suffix: &str) -> Vec<i64> {
+    let entries = std::fs::read_dir(home.data().join(format!("{topic}-0"))).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut offsets: Vec<_> = names.filter_map(|name| name.strip_suffix(suffix)?.parse().ok()).collect();
+    offsets.sort_unstable();
+    offsets
+}
+
+#[test]
+fn a_java_broker_serves_a_directory_with_archives_of_ours() {
+    let Some(cluster) = Cluster::new("archives") else { return };
+    const ARCHIVE: &str = "deletePolicy=archive,1s,true\ndeleteWhen=* * * * * ?\n";
+    let topics = [("zipped", ARCHIVE), ("renamed", "deletePolicy=archive,1s\ndeleteWhen=* * * * * ?\n")];
+    let home = cluster.home_with(0, "maxSegmentSize=1000", &topics);
+    let broker = MetaqBroker::start(&home);
+    let mut stored = Vec::new();
+    for (topic, suffix) in [("zipped", ".meta.zip"), ("renamed", ".meta.arc")] {
+        stored.push(cluster.metaq_produce(topic, &format!("a message of some length for {topic} "), 100));
+        let started = Instant::now();
+        while offsets(&home, topic, ".meta").len() > 1 || offsets(&home, topic, suffix).is_empty() {
+            assert!(started.elapsed() < DEADLINE, "segments of {topic} stay");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    broker.stop();
+    // The Java broker obeys the policy as well; here it is to leave the rest alone.
+    let ini = std::fs::read_to_string(home.ini()).unwrap().replace("deleteWhen=* * * * * ?", "deleteWhen=0 0 0 1 1 ?");
+    std::fs::write(home.ini(), ini).unwrap();
+    let broker = cluster.start_java_broker(&home);
+    for (topic, stored) in ["zipped", "renamed"].iter().zip(stored) {
+        let message = Message::new(format!("more of {topic}"));
+        let more = cluster.java_produce(topic, &[message]);
+        // What is in archives is no longer served; the rest is, to its end.
+        let first = offsets(&home, topic, ".meta")[0];
+        let lines = cluster.java("get", json!({ "topic": topic, "partition": "0-0", "offset": first })).finish();
+        let log: Vec<_> = lines.iter().map(Stored::delivered).collect();
+        let expected = [stored, more].concat();
+        assert!((1..expected.len()).contains(&log.len()), "{} messages from {first} on", log.len());
+        assert_same_log(&log, &expected[expected.len() - log.len()..]);
+    }
+    broker.stop();
 }

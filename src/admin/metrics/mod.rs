@@ -59,6 +59,18 @@ fn broker(control: &BrokerControl, out: &mut Exposition) {
         "Whether /readyz answers 200: registered or without ZooKeeper, taking puts, and not stopping.",
         control.reasons_not_ready().is_empty(),
     );
+    let reload = control.last_reload();
+    out.flag(
+        "metaq_config_reload_refused",
+        "Whether the last reload of the configuration was refused.",
+        reload.as_ref().is_some_and(|reload| reload.refused.is_some()),
+    );
+    let reloaded = reload.and_then(|reload| reload.at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    out.gauge(
+        "metaq_config_reload_time_seconds",
+        "When the configuration was reloaded last, refused or not, in seconds since 1970; 0 before the first time.",
+        reloaded.as_secs_f64(),
+    );
     let state = control.registration().as_ref().map_or(OFF, RegistrationState::name);
     let states = [OFF].into_iter().chain(RegistrationState::NAMES);
     out.gauges(

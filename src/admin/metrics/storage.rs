@@ -1,5 +1,7 @@
 //! The commit log, the disks, and whether all is well.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use super::exposition::Exposition;
 use crate::broker::BrokerControl;
 
@@ -53,6 +55,7 @@ pub(super) fn write(control: &BrokerControl, out: &mut Exposition) {
     ] {
         out.histogram(name, help, &histogram.snapshot());
     }
+    retention(control, out);
     out.gauge(
         "metaq_partitions_poisoned",
         "Partitions that refuse puts until a restart because their own files failed.",
@@ -69,5 +72,45 @@ pub(super) fn write(control: &BrokerControl, out: &mut Exposition) {
         "metaq_data_path_free_bytes",
         "Bytes that the broker may still write to the file system of a data directory.",
         paths.iter().filter_map(|(path, data)| Some(([("path", path.as_str())], data.free_bytes? as f64))),
+    );
+}
+
+fn retention(control: &BrokerControl, out: &mut Exposition) {
+    let totals = control.retention();
+    let seconds = |time: Option<SystemTime>| {
+        time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default().as_secs_f64()
+    };
+    out.counter("metaq_retention_runs_total", "Looks for expired segments that are over.", totals.runs);
+    out.counters(
+        "metaq_retention_segments_total",
+        "Expired segments, by what became of them.",
+        [("removed", totals.segments_removed), ("archived", totals.segments_archived)]
+            .map(|(outcome, count)| ([("outcome", outcome)], count)),
+    );
+    out.counter(
+        "metaq_retention_freed_bytes_total",
+        "Bytes by which files became less; a segment that is only renamed frees none.",
+        totals.bytes_freed,
+    );
+    out.counter(
+        "metaq_retention_failures_total",
+        "Times that a partition could not be dealt with, or only in part; the log says why.",
+        totals.failures,
+    );
+    out.flag("metaq_retention_running", "Whether a look for expired segments is under way.", totals.running);
+    out.gauge(
+        "metaq_retention_last_run_time_seconds",
+        "When the last one that is over had begun, in seconds since 1970; 0 before the first.",
+        seconds(totals.last_run),
+    );
+    out.gauge(
+        "metaq_retention_last_run_duration_seconds",
+        "How long it took.",
+        totals.last_duration.unwrap_or_default().as_secs_f64(),
+    );
+    out.gauge(
+        "metaq_retention_next_run_time_seconds",
+        "When the next one begins, in seconds since 1970; 0 if no deleteWhen has a time any more.",
+        seconds(totals.next_run),
     );
 }

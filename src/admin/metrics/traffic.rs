@@ -39,6 +39,7 @@ pub(super) fn write(control: &BrokerControl, refused: &[(&'static str, u64)], ou
     );
     out.gauge("metaq_connections", "Open connections of clients.", traffic.open_connections as f64);
     out.gauge("metaq_connections_max", "Connections that there may be.", control.max_connections() as f64);
+    out.gauge("metaq_unsent_bytes", "Bytes of answers that clients have not taken yet.", control.unsent_bytes() as f64);
     out.counter("metaq_connections_accepted_total", "Connections that got a place.", traffic.accepted_connections);
     out.counter(
         "metaq_connections_refused_total",
@@ -47,8 +48,8 @@ pub(super) fn write(control: &BrokerControl, refused: &[(&'static str, u64)], ou
     );
     out.counters(
         "metaq_connections_cut_total",
-        "Connections that the broker closed: after malformed input, in silence, because a body came too late, or because \
-         a disk failed in the middle of an answer.",
+        "Connections that the broker closed: after malformed input, in silence, because a body came too late, because \
+         a disk failed in the middle of an answer, or because the client took no answers while others waited for room.",
         traffic.cut_connections.iter().map(|(reason, count)| ([("reason", *reason)], *count)),
     );
     out.counters(

@@ -24,6 +24,7 @@ use super::refusal::Refusal;
 use super::room::Room;
 use super::routes::Routes;
 use super::topics::Topics;
+use super::unsent::Unsent;
 use crate::protocol::{Opaque, Request, Response, Status, TransactionType};
 use crate::store::{Committer, Store};
 
@@ -45,6 +46,7 @@ pub(super) struct Processor {
     routes: Routes,
     committer_room: Room,
     receive_room: Room,
+    unsent: Arc<Unsent>,
     partition_failures: Mutex<Quiet>,
     started: Instant,
     stopping: AtomicBool,
@@ -52,7 +54,8 @@ pub(super) struct Processor {
 
 impl Processor {
     pub(super) fn new(identity: Identity, topics: Arc<Topics>, store: Arc<Store>) -> Self {
-        let receive_room = Room::new(topics.config().metaq.max_receiving_bytes);
+        let metaq = &topics.config().metaq;
+        let (receive_room, unsent) = (Room::new(metaq.max_receiving_bytes), Unsent::new(metaq.max_unsent_bytes));
         Self {
             identity: Arc::new(identity),
             topics,
@@ -62,6 +65,7 @@ impl Processor {
             routes: Routes::default(),
             committer_room: Room::new(COMMITTER_BYTES),
             receive_room,
+            unsent,
             partition_failures: Mutex::new(Quiet::new(FAILURE_LOG_PERIOD)),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
@@ -75,6 +79,11 @@ impl Processor {
     /// Room for large bodies that are arriving, over all connections.
     pub(super) fn receive_room(&self) -> &Room {
         &self.receive_room
+    }
+
+    /// Answers that are not sent yet, over all connections.
+    pub(super) fn unsent(&self) -> &Arc<Unsent> {
+        &self.unsent
     }
 
     /// Room for puts that wait for the committer, over all connections.

@@ -14,6 +14,7 @@ use super::Processor;
 use crate::broker::batch::Batch;
 use crate::broker::connection::{ConnectionLimits, serve};
 use crate::broker::identity::Identity;
+use crate::broker::outbound::{AnswerSender, Answers};
 use crate::broker::reactor::{InFlight, Reactor};
 use crate::broker::topics::{Topics, settings_of, store_settings};
 use crate::config::{Environment, ServerConfig};
@@ -61,6 +62,11 @@ impl Fixture {
         Self { processor, reactor, store, topics, _dir: dir }
     }
 
+    /// The queue of a connection's answers.
+    fn answers(&self) -> (AnswerSender, mpsc::UnboundedReceiver<Answers>) {
+        AnswerSender::new(Arc::new(self.processor.unsent().join()))
+    }
+
     fn close_partitions(&self, start: i32, end: i32) {
         self.store.close_partitions(&TopicName::new("test").unwrap(), start, end).unwrap();
     }
@@ -74,7 +80,7 @@ impl Fixture {
         if batch.puts.is_empty() {
             return String::from_utf8_lossy(batch.answers.buffer()).into_owned();
         }
-        let (answers, mut queue) = mpsc::unbounded_channel();
+        let (answers, mut queue) = self.answers();
         self.reactor.submit(batch.puts, InFlight { answers, permit: None, room: None, read_at: Instant::now() });
         String::from_utf8_lossy(queue.recv().await.unwrap().buffer()).into_owned()
     }
@@ -137,7 +143,7 @@ async fn answers_to_earlier_puts_come_before_those_of_one_that_is_stored_at_once
     let settings = store_settings(settings_of(&broker.topics.config(), "test"));
     let topic = TopicName::new("test").unwrap();
     let log = broker.store.get_or_create(&topic, PartitionIndex::new(0), &settings).unwrap();
-    let (answers, mut queue) = mpsc::unbounded_channel();
+    let (answers, mut queue) = broker.answers();
     let submit = |messages: u32, opaque| {
         let mut group = AppendGroup::default();
         (0..messages).for_each(|_| group.push(&log, 0, checksum(b"x"), b"x", opaque));

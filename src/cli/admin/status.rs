@@ -33,6 +33,7 @@ struct Status {
     max_connections: u64,
     config_path: Option<String>,
     config_checksum: u32,
+    retention: Retention,
     last_reload: Option<Reload>,
 }
 
@@ -75,6 +76,19 @@ struct ClosedRange {
     topic: String,
     start: i32,
     end: i32,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Retention {
+    running: bool,
+    runs: u64,
+    last_run: Option<u64>,
+    next_run: Option<u64>,
+    segments_removed: u64,
+    segments_archived: u64,
+    bytes_freed: u64,
+    failures: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -134,6 +148,7 @@ impl Status {
         if let Some(path) = &self.config_path {
             rows.push(("configuration", format!("{path}, checksum {}", self.config_checksum)));
         }
+        rows.push(("retention", self.retention.text()));
         rows.push(("last reload", self.last_reload.as_ref().map_or_else(|| "none".to_owned(), Reload::text)));
         rows
     }
@@ -156,10 +171,45 @@ impl Health {
     }
 }
 
+impl Retention {
+    fn text(&self) -> String {
+        let last = self.last_run.map_or_else(|| "has not run yet".to_owned(), |at| format!("ran {} ago", since(at)));
+        let next = match self.next_run {
+            _ if self.running => "running now".to_owned(),
+            Some(at) => format!("next in {}", until(at)),
+            None => "never again: no deleteWhen has a time any more".to_owned(),
+        };
+        let mut text = format!(
+            "{last}, {next}; in {} runs {} segments removed, {} archived, {} freed",
+            self.runs,
+            self.segments_removed,
+            self.segments_archived,
+            bytes(self.bytes_freed)
+        );
+        if self.failures > 0 {
+            text.push_str(&format!(", {} failures: see the log", self.failures));
+        }
+        text
+    }
+}
+
+/// The time from a moment in seconds since 1970 to now.
+fn since(at: u64) -> String {
+    duration(Duration::from_secs(now().saturating_sub(at)))
+}
+
+/// The time from now to such a moment.
+fn until(at: u64) -> String {
+    duration(Duration::from_secs(at.saturating_sub(now())))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 impl Reload {
     fn text(&self) -> String {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(self.at)).unwrap_or_default();
-        let ago = duration(Duration::from_secs(since.as_secs()));
+        let ago = since(self.at);
         match &self.refused {
             None => format!("done {ago} ago"),
             Some(why) => format!("refused {ago} ago: {why}"),

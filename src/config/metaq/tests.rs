@@ -20,8 +20,10 @@ fn the_section_may_be_absent_or_empty() {
 fn every_key_is_read() {
     let config = read(
         "bindAddress=[::1]\nmaxConnections=1\nmaxCommandLineBytes=2048\nmaxBodyBytes=4096\n\
-         maxInFlightBytesPerConnection=8192\nmaxReceivingBytes=65536\nmaxWildcardTopics=0\nconnectionIdleTimeoutMs=0\nfreeSpaceWarningBytes=5\n\
-         ioThreads=3\nadminBindAddress=0.0.0.0\nadminTokenFile=/etc/metaq/token\ncommitLogFileBytes=1048576\ncommitLogFiles=2\nlogFileBytes=4096\nlogFiles=1\n",
+         maxInFlightBytesPerConnection=8192\nmaxReceivingBytes=65536\nmaxUnsentBytes=1048576\n\
+         maxWildcardTopics=0\nconnectionIdleTimeoutMs=0\nfreeSpaceWarningBytes=5\n\
+         ioThreads=3\nadminBindAddress=0.0.0.0\nadminTokenFile=/etc/metaq/token\n\
+         commitLogFileBytes=1048576\ncommitLogFiles=2\nlogFileBytes=4096\nlogFiles=1\n",
     );
     assert_eq!(
         config,
@@ -32,6 +34,7 @@ fn every_key_is_read() {
             max_body_bytes: 4096,
             max_in_flight_bytes_per_connection: 8192,
             max_receiving_bytes: 65536,
+            max_unsent_bytes: 1_048_576,
             max_wildcard_topics: 0,
             connection_idle_timeout_ms: 0,
             free_space_warning_bytes: 5,
@@ -57,6 +60,7 @@ fn values_outside_their_range_are_refused() {
         "maxBodyBytes=2147483648",
         "maxInFlightBytesPerConnection=17179869185",
         "maxReceivingBytes=65535",
+        "maxUnsentBytes=1048575",
         "maxWildcardTopics=-1",
         "connectionIdleTimeoutMs=86400001",
         "freeSpaceWarningBytes=-1",

@@ -27,7 +27,7 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!(config.data_log_path, config.data_path);
     assert_eq!((config.get_process_thread_count, config.put_process_thread_count), (40, 40));
     assert_eq!(config.delete_policy, DeletePolicy::DEFAULT);
-    assert_eq!(config.delete_when, "0 0 6,18 * * ?");
+    assert_eq!(config.delete_when, "0 0 6,18 * * ?".parse().unwrap());
     assert_eq!((config.quartz_thread_count, config.max_checkpoints), (5, 3));
     assert_eq!(config.checkpoint_interval_ms, 3_600_000);
     assert_eq!((config.max_tx_timeout_timer_capacity, config.max_tx_timeout_in_seconds), (30_000, 60));

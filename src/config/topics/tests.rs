@@ -54,7 +54,7 @@ fn every_topic_key_is_read() {
             unflush_interval: -1,
             data_path: "/x".into(),
             delete_policy: DeletePolicy::Archive { max_age_ms: 300_000, compress: true },
-            delete_when: "0 0 1 * * ?".into(),
+            delete_when: "0 0 1 * * ?".parse().unwrap(),
             accept_publish: false,
             accept_subscribe: false,
             stat: true,
@@ -68,15 +68,16 @@ fn every_topic_key_is_read() {
 fn wrong_values_of_a_topic_are_refused_with_their_lines() {
     let errors = parse(
         "[topic=a]\nnumPartition=1\nnumPartitions=0\nunflushThreshold=4294967296\nacceptPublish=TRUE\n\
-         deletePolicy=gzip\ngroup.=x\n",
+         deletePolicy=gzip\ngroup.=x\ndeleteWhen=0 0 24 * * ?\n",
     )
     .unwrap_err();
-    assert_eq!(errors.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7]);
+    assert_eq!(errors.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(errors[0].1, "Invalid config key:numPartition,do you mean 'numPartitions'?");
     assert_eq!(errors[1].1, "numPartitions=0 is out of range, the least is 1, the most 65536");
     assert!(errors[2].1.starts_with("unflushThreshold=4294967296 is out of range"));
     assert_eq!(errors[3].1, "acceptPublish=TRUE: write true or false");
     assert!(errors[4].1.starts_with("gzip"));
+    assert_eq!(errors[6].1, "deleteWhen=0 0 24 * * ?: Hour values must be between 0 and 23 (in the field hour, '24')");
 }
 
 #[test]

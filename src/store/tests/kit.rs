@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -10,8 +11,8 @@ use bytes::Bytes;
 use tempfile::TempDir;
 
 use super::super::{
-    AppendError, AppendGroup, AppendSink, Appended, FileSystem, OsFileSystem, PartitionLog, ReadOutcome, Store,
-    StoreError, StoreOptions, TopicSettings,
+    AppendError, AppendGroup, AppendSink, Appended, FileSystem, OsFileSystem, PartitionLog, ReadOutcome, Segment,
+    Store, StoreError, StoreOptions, TopicSettings,
 };
 use super::faulty::{Faults, FaultyFs};
 use crate::id::{BrokerId, MessageId, Offset, PartitionIndex, TopicName};
@@ -122,6 +123,14 @@ pub(super) fn answer(answer: &Answer) -> Vec<Result<Appended, AppendError>> {
 /// Stores one message and waits for the answer.
 pub(super) fn put(store: &Store, partition: &Arc<PartitionLog>, body: &[u8]) -> Result<Appended, AppendError> {
     answer(&submit(store, vec![(partition, Bytes::copy_from_slice(body))])).pop().unwrap()
+}
+
+/// Removes the oldest segments of a partition for which `is_due`; returns how many.
+pub(super) fn remove_oldest(
+    partition: &PartitionLog,
+    mut is_due: impl FnMut(&Segment) -> bool,
+) -> Result<usize, StoreError> {
+    partition.remove_oldest(partition.visible.load(Ordering::Acquire), &mut is_due)
 }
 
 /// A message that readers saw.

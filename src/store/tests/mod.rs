@@ -18,6 +18,7 @@ mod reading;
 mod removing;
 mod replay_random;
 mod replaying;
+mod retention;
 mod rolls;
 mod stopping;
 mod waiting;

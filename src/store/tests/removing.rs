@@ -1,4 +1,4 @@
-//! Retention and deletion.
+//! Removing segments, and deletion.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn the_oldest_segments_are_removed_durably_but_never_the_last() {
     let held = partition.segments().remove(0);
     bench.faults.take_events();
     let mut asked = Vec::new();
-    let removed = bench.store.remove_oldest_segments(&partition, |segment| {
+    let removed = remove_oldest(&partition, |segment| {
         asked.push(segment.start().get());
         segment.start().get() < 100
     });
@@ -37,7 +37,7 @@ fn the_oldest_segments_are_removed_durably_but_never_the_last() {
     let mut buf = [0; 5];
     held.file().read_at(&mut buf, 20).unwrap();
     assert_eq!(&buf, b"hello", "whoever holds it reads on");
-    assert_eq!(bench.store.remove_oldest_segments(&partition, |_| true).unwrap(), 2);
+    assert_eq!(remove_oldest(&partition, |_| true).unwrap(), 2);
     assert_eq!((partition.segments().len(), partition.min_offset()), (1, Offset::new(200)));
     let Bench { dir, store, .. } = bench;
     drop(store);
@@ -55,10 +55,10 @@ fn a_removal_whose_directory_cannot_be_synced_is_finished_before_the_next() {
     }
     partition.make_checkpoint().unwrap();
     bench.faults.fail_dir_sync.store(true, Ordering::SeqCst);
-    bench.store.remove_oldest_segments(&partition, |_| true).unwrap_err();
+    remove_oldest(&partition, |_| true).unwrap_err();
     assert_eq!(partition.min_offset(), Offset::new(25));
     bench.faults.take_events();
-    assert_eq!(bench.store.remove_oldest_segments(&partition, |_| false).unwrap(), 0);
+    assert_eq!(remove_oldest(&partition, |_| false).unwrap(), 0);
     assert_eq!(bench.faults.take_events(), ["sync t-0"]);
 }
 

@@ -1,18 +1,23 @@
 //! Does at random what a broker does, one thing after the other.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use fastrand::Rng;
 
 use super::super::disk::SimDisk;
-use super::super::kit::{Answer, Seen, group, options, topic};
+use super::super::kit::{Answer, Seen, group, options, remove_oldest, topic};
 use super::model::{Model, position};
 use crate::id::{MessageId, PartitionIndex, TopicName};
-use crate::store::{LARGE_RECORD_BYTES, PartitionLog, Store, StoreError, StoreOptions, TopicSettings};
+use crate::store::{
+    Disposal, Expired, LARGE_RECORD_BYTES, PartitionLog, RetentionPolicy, Segment, Store, StoreError, StoreOptions,
+    TopicSettings,
+};
 
 type Key = (&'static str, i32);
 
@@ -122,7 +127,8 @@ impl Rig {
                 self.trace(|| "flush".into());
                 self.store().flush();
             }
-            87..93 => self.remove_oldest(rng),
+            87..90 => self.remove_oldest(rng),
+            90..93 => self.expire(rng),
             93..95 => self.delete(rng),
             95..97 => self.restart(rng),
             _ => {}
@@ -201,18 +207,41 @@ impl Rig {
     }
 
     fn remove_oldest(&mut self, rng: &mut Rng) {
+        self.take_out(rng, |_, partition, most| {
+            let mut count = 0;
+            let due = |_: &Segment| {
+                count += 1;
+                count <= most
+            };
+            remove_oldest(partition, due).map(drop)
+        });
+    }
+
+    /// Retention, archives included.
+    fn expire(&mut self, rng: &mut Rng) {
+        let disposal = *rng.choice(&[Disposal::Remove, Disposal::Archive, Disposal::Compress]).unwrap();
+        self.take_out(rng, |store, partition, most| {
+            let looks = Cell::new(0);
+            let stop = || looks.replace(looks.get() + 1) >= most;
+            let policy = RetentionPolicy { max_age_ms: -1, disposal };
+            store.expire_segments(partition, policy, SystemTime::now(), &stop, &mut Expired::default())
+        });
+    }
+
+    /// Takes at most so many of the oldest segments out of some partition.
+    fn take_out(
+        &mut self,
+        rng: &mut Rng,
+        take_out: impl FnOnce(&Store, &PartitionLog, usize) -> Result<(), StoreError>,
+    ) {
         let Some((key, partition)) = self.find_any(rng).filter(|(key, _)| !self.models[key].deleting) else { return };
         let model = self.models.get_mut(&key).unwrap();
         let most = rng.usize(1..4);
         model.starts.extend(partition.segments().iter().map(|segment| position(segment.start())).take(most + 1));
-        let mut count = 0;
-        let removed = self.store.as_ref().unwrap().remove_oldest_segments(&partition, |_| {
-            count += 1;
-            count <= most
-        });
-        self.trace(|| format!("removed segments of {key:?}: {removed:?}"));
+        let taken_out = take_out(self.store(), &partition, most);
+        self.trace(|| format!("took segments out of {key:?}: {taken_out:?}"));
         let model = self.models.get_mut(&key).unwrap();
-        if removed.is_ok() {
+        if taken_out.is_ok() {
             let start = position(partition.min_offset());
             model.starts = [start].into();
             model.records.retain(|record| position(record.offset) >= start);
