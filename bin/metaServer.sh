@@ -17,7 +17,7 @@ usage() {
 Usage: metaServer.sh COMMAND
 
   start             start the broker and wait until it serves and is registered in ZooKeeper
-  start local       start it for this machine only
+  start local       start it for this machine only, with a ZooKeeper of its own
   stop              stop it; it serves on for zk.zkSyncTimeMs after it has left ZooKeeper
   stop --force      the same, but kill it if it has not ended after 20 s
   restart           stop it, start it again in the same mode and, unless METAQ_CONFIG is set, with the same file
@@ -338,7 +338,7 @@ wait_until_registered() {
   state=$(registration)
   case $state in
     *'keeps away from ZooKeeper'*)
-      if [ "$mode" = local ]; then running "in local mode, without ZooKeeper"; else running "not registered: zk.zkEnable=false"; fi
+      running "not registered: zk.zkEnable=false"
       return
       ;;
   esac
@@ -360,7 +360,7 @@ wait_until_registered() {
     state=${state:-it gives no answer at $admin}
     running "not registered: ${state#not registered: }"
   elif [ "$mode" = local ]; then
-    running "in local mode, with a ZooKeeper of its own at $(setting 'zk\.zkConnect')"
+    running "in local mode, with a ZooKeeper of its own at $(report | line zookeeper)"
   else
     running "$state"
   fi

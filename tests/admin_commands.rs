@@ -65,6 +65,7 @@ fn the_status_is_told_to_people_and_programs() {
     for expected in [
         format!("listening {}, http://{}", broker.broker, broker.admin),
         "mode cluster".to_owned(),
+        "zookeeper none".to_owned(),
         "registration this broker keeps away from ZooKeeper".to_owned(),
         "ready yes".to_owned(),
         "health good".to_owned(),

@@ -225,17 +225,3 @@ async fn a_dropped_broker_leaves_its_clients_and_frees_its_directory() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
-
-#[tokio::test]
-async fn local_mode_listens_for_this_machine_only() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut config = config(&dir, &Setup::default());
-    config.metaq.bind_address = "0.0.0.0".parse().unwrap();
-    config.system.host_name = None;
-    config.zookeeper.enable = true;
-    let broker = Broker::start(config, BrokerOptions { local: true }).await.unwrap();
-    assert!(broker.address().ip().is_loopback());
-    assert_eq!(broker.url().host(), "127.0.0.1");
-    assert_eq!(broker.registration_state(), None);
-    broker.stop(CancellationToken::new()).await.unwrap();
-}

@@ -34,5 +34,8 @@ mod directory;
 #[path = "java_peers/swap.rs"]
 mod swap;
 
+#[path = "java_peers/local.rs"]
+mod local;
+
 #[path = "java_peers/crash.rs"]
 mod crash;

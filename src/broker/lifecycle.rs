@@ -1,7 +1,8 @@
 //! Start and stop of a broker, in the order that its clients rely on (03 §11, 04 §6).
 //!
-//! Start: directories locked and loaded, port open, nodes in ZooKeeper. Stop: nodes removed, a pause in which clients
-//! move away and are still served, messages refused, everything accepted made durable and answered, connections closed.
+//! Start: directories locked and loaded, port open, in local mode the ZooKeeper of its own, nodes in ZooKeeper. Stop: nodes
+//! removed, a pause in which clients move away and are still served, messages refused, the ZooKeeper of local mode closed,
+//! everything accepted made durable and answered, connections closed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,6 +28,7 @@ use crate::config::{ServerConfig, ZooKeeperConfig};
 use crate::id::{BrokerUrl, TopicName};
 use crate::protocol::Limits;
 use crate::store::{OsFileSystem, Store, StoreError, StoreOptions, TopicSettingsOf};
+use crate::zk::local::{self, LocalAddresses, LocalServer, LocalServerError, NotLocal};
 use crate::zk::{
     ConnectString, IdConflict, InvalidConnectString, InvalidRoot, Registration, RegistrationOptions, RegistrationState,
     Root, ZooKeeper, ZooKeeperOptions,
@@ -37,6 +39,9 @@ const UNREGISTER_TIME: Duration = Duration::from_secs(5);
 
 /// The same for a stop in a hurry: enough if ZooKeeper answers.
 const HURRIED_UNREGISTER_TIME: Duration = Duration::from_millis(500);
+/// Longest pause of a stop in local mode: the watches of every client fire at once when the nodes go, as all are connected
+/// to this process.
+const LOCAL_SYNC_TIME: Duration = Duration::from_secs(1);
 
 /// Longest time that a stop waits for clients to take their last answers.
 const FAREWELL_TIME: Duration = Duration::from_secs(5);
@@ -50,7 +55,7 @@ const MIN_CONNECTIONS: usize = 16;
 /// How to run, beyond the configuration file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BrokerOptions {
-    /// Serve this machine only, without ZooKeeper.
+    /// Serve this machine only, with a ZooKeeper of its own on the loopback address that `zk.zkConnect` names.
     pub local: bool,
 }
 
@@ -79,6 +84,18 @@ pub enum StartError {
     /// The root of the nodes.
     #[error("zk.zkRoot: {0}")]
     Root(#[from] InvalidRoot),
+    /// Local mode without ZooKeeper.
+    #[error(
+        "local mode (-l) serves a ZooKeeper of its own, but zk.zkEnable=false keeps away from it: remove that line, or \
+         start without -l and set bindAddress=127.0.0.1"
+    )]
+    LocalWithoutZooKeeper,
+    /// Local mode with a ZooKeeper elsewhere.
+    #[error(transparent)]
+    NotLocal(#[from] NotLocal),
+    /// The ZooKeeper of local mode.
+    #[error(transparent)]
+    LocalServer(#[from] LocalServerError),
 }
 
 /// Why a stopped broker may have lost something.
@@ -98,6 +115,7 @@ pub struct Broker {
     processor: Arc<Processor>,
     retention: Retention,
     registration: Option<Registration>,
+    local_zookeeper: Option<LocalServer>,
     sync_time: Duration,
     connections: TaskTracker,
     stop: CancellationToken,
@@ -113,12 +131,11 @@ impl Broker {
     /// Whatever keeps it from serving at all. Nothing is left running then.
     pub async fn start(config: ServerConfig, options: BrokerOptions) -> Result<Self, StartError> {
         let config = Arc::new(config);
-        let coordination = if options.local || !config.zookeeper.enable {
-            None
-        } else {
-            // The configuration calls the top of the tree the empty text.
-            let root = if config.zookeeper.root.is_empty() { "/" } else { &config.zookeeper.root };
-            Some((root.parse()?, config.zookeeper.connect.parse()?))
+        let coordination = coordination(&config.zookeeper)?;
+        let local_addresses = match (&coordination, options.local) {
+            (Some((_, connect)), true) => Some(LocalAddresses::of(connect)?),
+            (None, true) => return Err(StartError::LocalWithoutZooKeeper),
+            (_, false) => None,
         };
         let store = open_store(&config).await?;
         let bind_address = bind_address(&config, options);
@@ -130,7 +147,21 @@ impl Broker {
                 return Err(StartError::Listen { address, source });
             }
         };
-        Self::serve(config, options, store, listener, coordination)
+        let local_zookeeper = match &local_addresses {
+            None => None,
+            // Its files are under the lock of the store's directory.
+            Some(addresses) => {
+                let dir = store.transactions_dir().join(local::DIRECTORY);
+                match LocalServer::start(addresses, &dir, Arc::new(OsFileSystem)).await {
+                    Ok(server) => Some(server),
+                    Err(error) => {
+                        close(&store).await?;
+                        return Err(error.into());
+                    }
+                }
+            }
+        };
+        Self::serve(config, options, store, listener, local_zookeeper, coordination)
     }
 
     fn serve(
@@ -138,6 +169,7 @@ impl Broker {
         options: BrokerOptions,
         store: Arc<Store>,
         listener: TcpListener,
+        local_zookeeper: Option<LocalServer>,
         coordination: Option<(Root, ConnectString)>,
     ) -> Result<Self, StartError> {
         let address = listener.local_addr().map_err(|source| StartError::Listen {
@@ -185,7 +217,7 @@ impl Broker {
             retention: retention.handle(),
             local: options.local,
         });
-        let sync_time = sync_time(&config.zookeeper);
+        let sync_time = sync_time(&config.zookeeper, options);
         let _stop_when_dropped = stop.clone().drop_guard();
         Ok(Self {
             control,
@@ -193,6 +225,7 @@ impl Broker {
             processor,
             retention,
             registration,
+            local_zookeeper,
             sync_time,
             connections,
             stop,
@@ -259,6 +292,10 @@ impl Broker {
         self.processor.stop_serving();
         let retention = self.retention;
         blocking(move || retention.stop()).await;
+        if let Some(server) = self.local_zookeeper {
+            // Before the store lets go of the lock on its directory.
+            server.stop().await;
+        }
         let closed = close(&self.store).await;
         self.stop.cancel();
         self.connections.close();
@@ -357,6 +394,17 @@ fn connection_limits(config: &ServerConfig) -> ConnectionLimits {
     }
 }
 
-fn sync_time(zookeeper: &ZooKeeperConfig) -> Duration {
-    Duration::from_millis(zookeeper.sync_time_ms.into())
+/// How to reach ZooKeeper, `None` if the broker is to keep away from it.
+fn coordination(zookeeper: &ZooKeeperConfig) -> Result<Option<(Root, ConnectString)>, StartError> {
+    if !zookeeper.enable {
+        return Ok(None);
+    }
+    // The configuration calls the top of the tree the empty text.
+    let root = if zookeeper.root.is_empty() { "/" } else { &zookeeper.root };
+    Ok(Some((root.parse()?, zookeeper.connect.parse()?)))
+}
+
+fn sync_time(zookeeper: &ZooKeeperConfig, options: BrokerOptions) -> Duration {
+    let configured = Duration::from_millis(zookeeper.sync_time_ms.into());
+    if options.local { configured.min(LOCAL_SYNC_TIME) } else { configured }
 }

@@ -31,7 +31,7 @@ pub(super) struct BrokerArguments {
     /// The configuration file
     #[arg(short = 'f', value_name = "FILE")]
     file: PathBuf,
-    /// Serve this machine only, without ZooKeeper (the ZooKeeper of local mode comes with a later release)
+    /// Local mode: serve this machine only, with a ZooKeeper of its own at the address of zk.zkConnect
     #[arg(short = 'l')]
     local: bool,
     /// Log to this file instead of standard error. When it has grown to logFileBytes it becomes FILE.1, the earlier one
@@ -121,9 +121,7 @@ async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<(
     let mut signals = StopSignals::new().context("cannot handle signals")?;
     let mut reloads = signal(SignalKind::hangup()).context("cannot handle signals")?;
     if options.local {
-        warn!(
-            "local mode: serving without a ZooKeeper, to clients that name this broker's address; listening for this machine only unless bindAddress says otherwise"
-        );
+        info!(zookeeper = %config.zookeeper.connect, "local mode: for this machine only, with a zookeeper of its own");
     }
     // First of all: whoever watches the process can ask while it still starts.
     let admin = AdminServer::start(AdminOptions::of(&config)?).await?;

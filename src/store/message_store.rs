@@ -476,6 +476,11 @@ impl Store {
         }
     }
 
+    /// `<dataLogPath>/transactions`, which is locked until [`close`](Self::close).
+    pub fn transactions_dir(&self) -> &Path {
+        &self.transactions
+    }
+
     /// Stops gracefully: answers everything that was handed in, then makes it durable and frees the directories. Later
     /// appends fail with `Closed MessageStore.`; reads go on. Must not be called from the receiver of a result.
     ///

@@ -60,6 +60,9 @@ mod zip;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use tests::disk as sim_disk;
+
 pub use append::{AppendGroup, AppendSink, Appended, LARGE_RECORD_BYTES};
 pub use closed::ClosedPartitions;
 pub use commit_log::error::CommitLogError;

@@ -9,6 +9,7 @@
 //! | [`format`](mod@format) | node data |
 //! | [`Registration`] | keeps a broker's nodes as they should be |
 //! | [`Cluster`] | partitions of a topic, addresses of masters |
+//! | `local` | a ZooKeeper of our own for local mode; with the feature `broker` |
 
 mod backoff;
 mod client;
@@ -17,6 +18,8 @@ mod connect;
 mod coordinator;
 mod error;
 pub mod format;
+#[cfg(feature = "broker")]
+pub mod local;
 mod paths;
 mod registration;
 

@@ -69,7 +69,7 @@ impl Site {
         let ini = format!(
             "[system]\nbrokerId=0\nhostName=127.0.0.1\nserverPort=0\ndashboardHttpPort=0\nnumPartitions=1\n\
              unflushThreshold=0\nunflushInterval=10000\nmaxSegmentSize=1048576\nmaxTransferSize=1048576\n\
-             dataPath={}\ndataLogPath={}\n{system}\n[zookeeper]\nzk.zkEnable=false\n[metaq]\nfreeSpaceWarningBytes=0\n{metaq}\n{topics}",
+             dataPath={}\ndataLogPath={}\n{system}\n[zookeeper]\nzk.zkEnable=false\n[metaq]\nbindAddress=127.0.0.1\nfreeSpaceWarningBytes=0\n{metaq}\n{topics}",
             self.data.display(),
             self.journal.display(),
         );
@@ -80,7 +80,7 @@ impl Site {
 
     fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_metaq"));
-        command.args(["broker", "-l", "-f"]).arg(self.ini()).env("RUST_LOG", "info");
+        command.args(["broker", "-f"]).arg(self.ini()).env("RUST_LOG", "info");
         command
     }
 

@@ -76,9 +76,18 @@ pub struct MetaqBroker(Process);
 impl MetaqBroker {
     /// Starts it and waits until it serves and is registered.
     pub fn start(home: &BrokerHome) -> Self {
+        Self::launch(home, &[])
+    }
+
+    /// The same in local mode.
+    pub fn start_local(home: &BrokerHome) -> Self {
+        Self::launch(home, &["-l"])
+    }
+
+    fn launch(home: &BrokerHome, options: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_metaq"));
         // The log tells when it is registered.
-        command.args(["broker", "-f"]).arg(home.ini()).env("RUST_LOG", "info");
+        command.arg("broker").args(options).arg("-f").arg(home.ini()).env("RUST_LOG", "info");
         let process = Process::start(&format!("our broker {}", home.id()), &mut command, None);
         process.wait_for_line("READY ");
         process.wait_for_line("nodes in zookeeper brought up to date");

@@ -117,7 +117,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal, by name.
     pub fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();
         let status = Command::new("kill").args([&format!("-{signal}"), &id]).status().unwrap();

@@ -224,7 +224,8 @@ impl Server {
     }
 }
 
-fn class_path() -> Option<String> {
+/// The classes of ZooKeeper. `None`, and a line that says so, where they or Java are not installed.
+pub fn class_path() -> Option<String> {
     let class_path = std::env::var("METAQ_TEST_ZOOKEEPER_CLASSPATH").unwrap_or("/usr/share/java/zookeeper.jar".into());
     let missing = if class_path == "/usr/share/java/zookeeper.jar" && !Path::new(&class_path).exists() {
         "ZooKeeper"

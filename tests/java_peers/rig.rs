@@ -10,7 +10,7 @@ use crate::clients::{Member, Stream};
 use crate::common::DEADLINE;
 use crate::common::broker::BrokerHome;
 use crate::common::java::{Java, JavaBroker, JavaClient, JavaCommand};
-use crate::common::zookeeper::Ensemble;
+use crate::common::zookeeper::{Ensemble, free_port};
 use crate::messages::{Message, Stored, acknowledged};
 
 /// Largest record that the brokers hand out (`BrokerHome`), and that the clients ask for.
@@ -45,13 +45,26 @@ impl Rig {
 /// Brokers and clients that know of each other: all that is below one node of the ZooKeeper.
 pub(crate) struct Cluster {
     rig: Arc<Rig>,
+    zk_connect: String,
     root: String,
 }
 
 impl Cluster {
     /// `None`, and a line that says so, where Java, Maven or ZooKeeper is not installed.
     pub(crate) fn new(name: &str) -> Option<Self> {
-        Some(Self { rig: Rig::shared()?, root: format!("/{name}") })
+        let rig = Rig::shared()?;
+        Some(Self { zk_connect: rig.zookeeper.connect_string(), rig, root: format!("/{name}") })
+    }
+
+    /// Of one broker in local mode, which is the ZooKeeper too.
+    pub(crate) fn local() -> Option<Self> {
+        let zk_connect = format!("127.0.0.1:{}", free_port());
+        Some(Self { rig: Rig::shared()?, zk_connect, root: "/meta".to_owned() })
+    }
+
+    /// A Java client in a process of its own, which can be killed.
+    pub(crate) fn another_java_client(&self) -> JavaClient {
+        JavaClient::start(&self.rig.java)
     }
 
     /// Configuration and directories of a broker, see [`BrokerHome::new`].
@@ -61,7 +74,7 @@ impl Cluster {
 
     /// As [`home`](Self::home), with further lines for the section `[system]`.
     pub(crate) fn home_with(&self, id: u32, system: &str, topics: &[(&str, &str)]) -> BrokerHome {
-        BrokerHome::new(id, &self.rig.zookeeper.connect_string(), &self.root, system, topics)
+        BrokerHome::new(id, &self.zk_connect, &self.root, system, topics)
     }
 
     pub(crate) fn start_java_broker(&self, home: &BrokerHome) -> JavaBroker {
@@ -74,11 +87,15 @@ impl Cluster {
     }
 
     /// A command of the Java client in this cluster.
-    pub(crate) fn java(&self, command: &str, mut options: Value) -> JavaCommand<'_> {
-        options["zk"] = self.rig.zookeeper.connect_string().into();
+    pub(crate) fn java(&self, command: &str, options: Value) -> JavaCommand<'_> {
+        self.java_by(&self.rig.client, command, options)
+    }
+
+    fn java_by<'a>(&self, client: &'a JavaClient, command: &str, mut options: Value) -> JavaCommand<'a> {
+        options["zk"] = self.zk_connect.as_str().into();
         options["zkRoot"] = self.root.as_str().into();
         options["maxSize"] = MAX_SIZE.into();
-        self.rig.client.command(command, options)
+        client.command(command, options)
     }
 
     /// A command of the Java client that knows nothing but one broker.
@@ -102,7 +119,13 @@ impl Cluster {
 
     /// Starts a Java consumer and waits until it has subscribed.
     pub(crate) fn java_consume(&self, topic: &str, group: &str) -> Member<'_> {
-        Member::subscribed(self.java("consume", json!({ "topic": topic, "group": group, "commitMs": 200 })))
+        self.java_consume_by(&self.rig.client, topic, group)
+    }
+
+    /// The same in another process.
+    pub(crate) fn java_consume_by<'a>(&self, client: &'a JavaClient, topic: &str, group: &str) -> Member<'a> {
+        let options = json!({ "topic": topic, "group": group, "commitMs": 200 });
+        Member::subscribed(self.java_by(client, "consume", options))
     }
 
     /// Waits until Java producers find so many partitions.
@@ -160,8 +183,7 @@ impl Cluster {
     }
 
     fn metaq(&self, arguments: &[&str]) -> Vec<Value> {
-        let zk = self.rig.zookeeper.connect_string();
-        metaq(&[arguments, &["--zk", &zk, "--zk-root", &self.root]].concat())
+        metaq(&[arguments, &["--zk", &self.zk_connect, "--zk-root", &self.root]].concat())
     }
 }
 

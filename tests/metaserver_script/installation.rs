@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::common::zookeeper::free_port;
+
 const METAQ: &str = env!("CARGO_BIN_EXE_metaq");
 
 /// What a program printed, on both channels, and its exit status.
@@ -35,8 +37,8 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// With the shipped configuration, but for `settings` in place of the lines of the same keys: on a port that the
-    /// system chooses, on the loopback interface, without a pause at the stop.
+    /// With the shipped configuration, but for `settings` in place of the lines of the same keys: on free ports, on the
+    /// loopback interface, without a pause at the stop.
     pub(crate) fn new(settings: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().join("a path with blanks");
@@ -45,9 +47,11 @@ impl Installation {
         fs::copy(project("bin/metaServer.sh"), base.join("bin/metaServer.sh")).unwrap();
         fs::copy(project("conf/server.ini"), base.join("conf/server.ini")).unwrap();
         let this = Self { base, _directory: directory };
-        let tame =
-            ["serverPort=0", "dashboardHttpPort=0", "hostName=127.0.0.1", "bindAddress=127.0.0.1", "zk.zkSyncTimeMs=0"];
-        tame.iter().chain(settings).for_each(|setting| this.set(setting));
+        let tame = ["dashboardHttpPort=0", "hostName=127.0.0.1", "bindAddress=127.0.0.1", "zk.zkSyncTimeMs=0"];
+        let server_port = format!("serverPort={}", free_port());
+        let zookeeper = format!("zk.zkConnect=127.0.0.1:{}", free_port());
+        let tame = tame.into_iter().chain([&*server_port, &*zookeeper]);
+        tame.chain(settings.iter().copied()).for_each(|setting| this.set(setting));
         this
     }
 

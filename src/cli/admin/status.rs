@@ -22,6 +22,7 @@ struct Status {
     local: bool,
     stopping: bool,
     not_ready: Vec<String>,
+    zookeeper: Option<String>,
     registration: Registration,
     health: Health,
     topics: u64,
@@ -120,6 +121,7 @@ impl Status {
             ("broker", format!("{}, version {}", self.broker_id, self.version)),
             ("listening", format!("{}, http://{admin}", self.address)),
             ("mode", if self.local { "local" } else { "cluster" }.to_owned()),
+            ("zookeeper", self.zookeeper.clone().unwrap_or_else(|| "none".to_owned())),
             ("registration", self.registration.text.clone()),
             (
                 "ready",

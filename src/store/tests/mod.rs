@@ -3,7 +3,7 @@
 mod appending;
 mod clean_stopping;
 mod closing;
-mod disk;
+pub(crate) mod disk;
 mod failures;
 mod faulty;
 mod flushing;

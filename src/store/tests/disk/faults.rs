@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// What fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::store::tests) enum Failing {
+pub(crate) enum Failing {
     /// A write takes some of its bytes, or none, then the device fails.
     Write,
     /// A sync of a file, and nothing of its bytes gets to the disk.

@@ -53,13 +53,13 @@ use std::sync::{Arc, Mutex};
 use fastrand::Rng;
 
 use self::directory::Journal;
-pub(super) use self::faults::Failing;
+pub(crate) use self::faults::Failing;
 use self::state::{Power, State};
 use crate::store::guard::lock;
 
 /// A simulated disk; clones are the same disk.
 #[derive(Clone)]
-pub(super) struct SimDisk {
+pub(crate) struct SimDisk {
     state: Arc<Mutex<State>>,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Debug for SimDisk {
 
 impl SimDisk {
     /// An empty disk without a limit. The seed decides what is left of interrupted and failed operations.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self::with(State::new(seed))
     }
 
@@ -80,55 +80,55 @@ impl SimDisk {
     }
 
     /// Limits the bytes of all files together; may be less than there are already. Restarts keep it.
-    pub(super) fn set_capacity(&self, bytes: u64) {
+    pub(crate) fn set_capacity(&self, bytes: u64) {
         lock(&self.state).capacity = bytes;
     }
 
     /// Makes every write take at most so many bytes, until a restart.
-    pub(super) fn set_short_writes(&self, limit: Option<usize>) {
+    pub(crate) fn set_short_writes(&self, limit: Option<usize>) {
         lock(&self.state).faults.short_writes = limit;
     }
 
     /// Makes the next operation of a kind fail with `EIO` whose path fits, until a restart. May be called repeatedly.
-    pub(super) fn fail_once(&self, failing: Failing, matches: impl Fn(&Path) -> bool + Send + 'static) {
+    pub(crate) fn fail_once(&self, failing: Failing, matches: impl Fn(&Path) -> bool + Send + 'static) {
         lock(&self.state).faults.arm(failing, matches);
     }
 
     /// Failures asked for that have not happened yet.
-    pub(super) fn faults_left(&self) -> usize {
+    pub(crate) fn faults_left(&self) -> usize {
         lock(&self.state).faults.armed()
     }
 
     /// Mutating operations so far, failed ones included: creates, writes, syncs, cuts, renames, removals.
-    pub(super) fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         lock(&self.state).operations
     }
 
     /// Lets so many mutating operations pass; the power goes off during the next one, which is left half done.
-    pub(super) fn power_off_after(&self, operations: u64) {
+    pub(crate) fn power_off_after(&self, operations: u64) {
         lock(&self.state).power = Power::OnFor(operations);
     }
 
     /// Whether the power is off.
-    pub(super) fn is_off(&self) -> bool {
+    pub(crate) fn is_off(&self) -> bool {
         lock(&self.state).power == Power::Off
     }
 
     /// Cuts the power, if it is on, and returns one of the disks that this may leave.
-    pub(super) fn power_cut(&self, rng: &mut Rng) -> Self {
+    pub(crate) fn power_cut(&self, rng: &mut Rng) -> Self {
         lock(&self.state).power = Power::Off;
         self.would_leave(rng)
     }
 
     /// One of the disks that a power cut would leave now; this one goes on.
-    pub(super) fn would_leave(&self, rng: &mut Rng) -> Self {
+    pub(crate) fn would_leave(&self, rng: &mut Rng) -> Self {
         let state = lock(&self.state);
         let left = crash::after_power_cut(&state.inodes, rng);
         Self::with(state.restarted(state.inodes.reopened(left, Journal::default()), rng.u64(..)))
     }
 
     /// Kills the process that uses the disk and returns the disk for the next one: what the system has cached is there.
-    pub(super) fn kill(&self) -> Self {
+    pub(crate) fn kill(&self) -> Self {
         let mut state = lock(&self.state);
         state.power = Power::Off;
         let seed = state.rng.u64(..);
@@ -137,7 +137,7 @@ impl SimDisk {
     }
 
     /// All names with what is durable of them, for messages of failed tests.
-    pub(super) fn dump(&self) -> String {
+    pub(crate) fn dump(&self) -> String {
         dump::dump(&lock(&self.state).inodes)
     }
 }

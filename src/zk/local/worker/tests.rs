@@ -1,0 +1,97 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::store::sim_disk::{Failing, SimDisk};
+use crate::zk::local::acl::Acl;
+use crate::zk::local::outbox::{Parcels, outbox};
+use crate::zk::local::requests::{CreateMode, Operation, Request};
+
+fn worker(disk: &SimDisk) -> Worker {
+    let opened = Journal::open(Arc::new(disk.clone()), Path::new("/zookeeper"), 5, Instant::now());
+    let (journal, state) = opened.unwrap();
+    Worker::new(Engine::new(state), journal)
+}
+
+/// A client that has connected; what it is told.
+fn connect(to: &Sender<Command>, number: u64) -> (Parcels, CancellationToken) {
+    let abort = CancellationToken::new();
+    let (outbox, parcels) = outbox(([127, 0, 0, 1], 1).into(), abort.clone());
+    let request = ConnectRequest { last_zxid: 0, timeout_ms: 5_000, session: 0, password: None, has_read_only: true };
+    let password = Password::new([1; 16]);
+    to.send(Command::Connect { id: ConnectionId(number), request, password, outbox }).unwrap();
+    (parcels, abort)
+}
+
+fn create(to: &Sender<Command>, number: u64, places: &Arc<Semaphore>) {
+    let (path, mode) = (format!("/{number}"), Ok(CreateMode::default()));
+    let operation = Operation::Create { path, data: None, acl: Ok(Acl::default()), mode, with_stat: false };
+    let request = Numbered { xid: 1, request: Request::Change(operation) };
+    let place = || Arc::clone(places).try_acquire_owned().unwrap();
+    to.send(Command::Request { id: ConnectionId(number), request, place: place(), room: place() }).unwrap();
+}
+
+fn told(parcels: &mut Parcels) -> usize {
+    std::iter::from_fn(|| parcels.ready()).count()
+}
+
+#[test]
+fn what_waits_shares_one_sync_and_each_is_answered() {
+    let disk = SimDisk::new(1);
+    let worker = worker(&disk);
+    let (sender, receiver) = channel();
+    let places = Arc::new(Semaphore::new(200));
+    let mut clients: Vec<_> = (0..100).map(|number| connect(&sender, number).0).collect();
+    (0..100).for_each(|number| create(&sender, number, &places));
+    drop(sender);
+    let before = disk.operations();
+    worker.run(&receiver);
+    assert_eq!(disk.operations() - before, 2, "one write and one sync");
+    assert!(clients.iter_mut().all(|parcels| told(parcels) == 2));
+    assert_eq!(places.available_permits(), 200, "places are free again when answers are taken");
+}
+
+#[test]
+fn nothing_that_is_not_durable_is_answered_and_nothing_is_answered_any_more() {
+    for failing in [Failing::Write, Failing::Sync, Failing::PartialSync] {
+        let disk = SimDisk::new(1);
+        let worker = worker(&disk);
+        disk.fail_once(failing, |path| path.ends_with("log"));
+        let (sender, receiver) = channel();
+        let places = Arc::new(Semaphore::new(10));
+        let (mut parcels, abort) = connect(&sender, 1);
+        create(&sender, 1, &places);
+        drop(sender);
+        worker.run(&receiver);
+        assert_eq!(told(&mut parcels), 0, "{failing:?}");
+        assert!(abort.is_cancelled());
+    }
+}
+
+#[test]
+fn a_long_log_is_folded_into_a_snapshot_and_nothing_is_lost() {
+    let disk = SimDisk::new(1);
+    let worker = worker(&disk);
+    let (sender, receiver) = channel();
+    let places = Arc::new(Semaphore::new(40));
+    let _parcels = connect(&sender, 1);
+    for number in 0..20 {
+        let path = format!("/{number}");
+        let data = Some(vec![0; 1_000_000].into());
+        let (acl, mode) = (Ok(Acl::default()), Ok(CreateMode::default()));
+        let operation = Operation::Create { path, data, acl, mode, with_stat: false };
+        let request = Numbered { xid: 1, request: Request::Change(operation) };
+        let place = || Arc::clone(&places).try_acquire_owned().unwrap();
+        sender.send(Command::Request { id: ConnectionId(1), request, place: place(), room: place() }).unwrap();
+    }
+    drop(sender);
+    worker.run(&receiver);
+    let (_, state) = Journal::open(Arc::new(disk.clone()), Path::new("/zookeeper"), 5, Instant::now()).unwrap();
+    assert_eq!(state.tree.len(), 21);
+    use crate::store::FileSystem as _;
+    assert!(disk.kind(Path::new("/zookeeper/snapshot")).unwrap().is_some());
+}
