@@ -6,26 +6,43 @@ set -u
 # Seconds after which `stop --force` kills.
 KILL_AFTER=20
 
+# Seconds within which a broker answers, or it hangs.
+ANSWER_WITHIN=5
+
+# Seconds after which `stop` says why it may take long.
+SAY_WHY_AFTER=10
+
 usage() {
   cat <<'TEXT'
 Usage: metaServer.sh COMMAND
 
-  start           start the broker and wait until it serves and is registered in ZooKeeper
-  start local     start it for this machine only, with a ZooKeeper of its own
-  stop            stop it; it serves on for zk.zkSyncTimeMs after it has left ZooKeeper
-  stop --force    the same, but kill it if it has not ended after 20 s
-  restart         stop it, start it again in the same mode and, unless METAQ_CONFIG is set, with the same file
-  restart local   stop it, start it in local mode
-  status          tell whether it runs, its address and since when
-  help            this text
+  start             start the broker and wait until it serves and is registered in ZooKeeper
+  start local       start it for this machine only, with a ZooKeeper of its own
+  stop              stop it; it serves on for zk.zkSyncTimeMs after it has left ZooKeeper
+  stop --force      the same, but kill it if it has not ended after 20 s
+  restart           stop it, start it again in the same mode and, unless METAQ_CONFIG is set, with the same file
+  restart local     stop it, start it in local mode
+  status            tell whether it runs, its addresses, registration and health
+  reload            have it read its configuration file again, and tell what changed or why nothing did
 
-Exit status: 0 done (status: running), 1 failed (status: stopped).
+  stats [ITEM]      what it counts; ITEM: topics, offsets, realtime, config, help, reset or a topic (also: -item ITEM)
+  close-partitions -topic TOPIC -start FIRST -end LAST
+                    close partitions for put and get, until they are opened or the broker is restarted
+  open-partitions -topic TOPIC
+                    open all partitions of a topic
+  help              this text
+
+Exit status: 0 done (status: running), 1 failed (status: stopped, or it does not answer).
 
   METAQ_CONFIG        configuration file          default: conf/server.ini
-  METAQ_LOG_DIR       metaServer.log, .run.pid    default: logs
+  METAQ_LOG_DIR       see below                   default: logs
   METAQ_BIN           the program metaq           default: bin/metaq, or what `cargo build --release` makes
+  METAQ_ADMIN_TOKEN   token for changes, if the broker has one that is not in adminTokenFile
   METAQ_STOP_TIMEOUT  longest wait of stop, s     default: 120
   RUST_LOG            what is logged              default: info
+
+In METAQ_LOG_DIR: metaServer.log, the log (logFileBytes and logFiles in [metaq] limit it); metaServer.out, what the present
+broker says at its start; .run.pid and .run.state, which process it is.
 
 Defaults, and relative paths in the configuration, start from the directory above this script's.
 TEXT
@@ -70,6 +87,8 @@ locate() {
   log_dir=$(absolute "${METAQ_LOG_DIR:-$base/logs}")
   binary=${METAQ_BIN:+$(absolute "$METAQ_BIN")}
   log=$log_dir/metaServer.log
+  # What it prints itself: where it listens, why it did not start, panics.
+  out=$log_dir/metaServer.out
   pid_file=$log_dir/.run.pid
   # What the pid file, whose form is the Java broker's, has no room for.
   state_file=$log_dir/.run.state
@@ -116,7 +135,7 @@ birth() {
 # Succeeds if the broker that the files name is alive, and sets what is known of it.
 find_broker() {
   local key value
-  pid='' born='' mode='' address='' started='' log_start='' config_used=''
+  pid='' born='' mode='' address='' admin='' token_file='' config_used=''
   [ -f "$state_file" ] || return 1
   while IFS='=' read -r key value; do
     case $key in
@@ -124,19 +143,32 @@ find_broker() {
       born) born=$value ;;
       mode) mode=$value ;;
       address) address=$value ;;
-      started) started=$value ;;
-      log_start) log_start=$value ;;
+      admin) admin=$value ;;
+      token_file) token_file=$value ;;
       config) config_used=$value ;;
     esac
   done <"$state_file"
-  case $started in '' | *[!0-9]*) started=$(date +%s) ;; esac
-  case $log_start in '' | *[!0-9]*) log_start=0 ;; esac
-  alive && ours
+  alive && ours || return 1
+  # Whoever started it may not have waited for these.
+  [ -n "$admin" ] || admin=$(told ADMIN)
+  [ -n "$address" ] || address=$(told READY)
 }
 
 # Whether the files tell of this broker and no later one.
 ours() {
   [ "$(cat "$pid_file" 2>/dev/null)" = "$pid" ]
+}
+
+# Whether it was suspended by a signal or a debugger.
+suspended() {
+  local stat
+  if [ -r "/proc/$pid/stat" ]; then
+    { read -r stat <"/proc/$pid/stat"; } 2>/dev/null || return 1
+    stat=${stat##*) }
+  else
+    stat=$(ps -o stat= -p "$pid")
+  fi
+  case $stat in T* | t*) return 0 ;; *) return 1 ;; esac
 }
 
 alive() {
@@ -154,9 +186,8 @@ refuse_beside_java() {
 }
 
 remember() {
-  printf '%s\n' "pid=$pid" "born=$born" "mode=$mode" "address=$address" "started=$started" "log_start=$log_start" \
-    "config=$config" \
-    >"$state_file.new" && mv -f "$state_file.new" "$state_file" && printf '%s\n' "$pid" >"$pid_file"
+  printf '%s\n' "pid=$pid" "born=$born" "mode=$mode" "address=$address" "admin=$admin" "token_file=$token_file" \
+    "config=$config" >"$state_file.new" && mv -f "$state_file.new" "$state_file" && printf '%s\n' "$pid" >"$pid_file"
 }
 
 # Removes the files, unless they already tell of a later broker.
@@ -176,32 +207,44 @@ unlock() {
   exec 9>&-
 }
 
-# --- What its log says ------------------------------------------------------------------------------------------------
+# --- What it says -----------------------------------------------------------------------------------------------------
 
-log_of_this_run() {
-  tail -c "+$((log_start + 1))" "$log" 2>/dev/null
+# told WORD: what stands behind the word in a line that the broker printed at its start.
+told() {
+  sed -n "s/^$1 //p" "$out" 2>/dev/null | head -n 1
 }
 
-# Where the registration stands, in the words of the log.
-registration() {
-  log_of_this_run | sed -n \
-    -e 's/^[^ ]* *[A-Z]* registration state=//p' \
-    -e 's/^[^ ]* *[A-Z]* \(zookeeper cannot be reached\)/\1/p' | tail -n 1
-}
-
+# `setting KEY` tells a value of the configuration, as the broker understands it.
 setting() {
-  "$binary" config show "$config" --output json 2>/dev/null | sed -n "s/.*\"$1\":\([a-z0-9]*\).*/\1/p"
+  "$binary" config show "$config" --output json 2>/dev/null | sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"
+}
+
+# Asks the broker by its HTTP interface.
+ask() {
+  local options=(--admin "$admin")
+  if [ -n "$token_file" ]; then options+=(--token-file "$token_file"); fi
+  "$binary" "$@" "${options[@]}"
+}
+
+# What it tells of itself; fails if it gives no answer.
+report() {
+  ask admin status --timeout-ms $((ANSWER_WITHIN * 1000))
+}
+
+# `line NAME` picks a line of such a report.
+line() {
+  sed -n "s/^$1  *//p"
 }
 
 # For a broker that has ended, which was a child of ours.
 explain_end() {
-  local status errors
+  local status said
   wait "$pid"
   status=$?
+  said=$(grep -v -e '^ADMIN ' -e '^READY ' "$out" | tail -n 50)
   forget
-  errors=$(log_of_this_run | sed -n '/^[^ ]* *ERROR /,$p')
-  [ -n "$errors" ] || errors=$(log_of_this_run | tail -n 20)
-  fail "${errors:-It left no word.}" "Meta broker did not start (exit status $status); its log is $log"
+  [ -n "$said" ] || said=$(tail -n 5 "$log" 2>/dev/null)
+  fail "${said:-It left no word.}" "Meta broker did not start (exit status $status); its log is $log"
 }
 
 # --- Commands ---------------------------------------------------------------------------------------------------------
@@ -225,11 +268,9 @@ end_wait() {
 }
 
 spawn() {
-  local options=(-f "$config") fd detach=nohup
+  local options=(-f "$config" --log-file "$log") fd detach=nohup
   if [ "$mode" = local ]; then options+=(-l); fi
   if command -v setsid >/dev/null; then detach=setsid; fi
-  # Whether it is registered must be logged, whatever else is to be.
-  if [ -n "${RUST_LOG:-}" ]; then export RUST_LOG="$RUST_LOG,metaq::zk=info"; fi
   (
     # Whoever waits for the end of a pipe of ours must not wait for the broker.
     exec 9>&-
@@ -237,7 +278,7 @@ spawn() {
       fd=${fd##*/}
       case $fd in [3-9] | [1-9][0-9]*) eval "exec $fd>&-" ;; esac
     done
-    exec "$detach" "$binary" broker "${options[@]}" </dev/null >>"$log" 2>&1
+    exec "$detach" "$binary" broker "${options[@]}" </dev/null >>"$out" 2>&1
   ) &
   pid=$!
 }
@@ -246,19 +287,22 @@ start() {
   local wanted=$1
   find_binary
   if find_broker; then refuse "Broker is running."; fi
-  if ! { mkdir -p "$log_dir" && : >>"$log"; }; then
+  if ! { mkdir -p "$log_dir" && : >>"$log" && : >>"$out"; }; then
     fail "Cannot write $log: set METAQ_LOG_DIR or run as another user."
   fi
   lock
   if find_broker; then refuse "Broker is running."; fi
   refuse_beside_java
-  mode=$wanted address='' started=$(date +%s) log_start=$(wc -c <"$log" | tr -d ' ')
+  : >"$out"
+  mode=$wanted address='' admin='' token_file=$(setting adminTokenFile)
+  if [ "$token_file" = null ]; then token_file=''; fi
   spawn
   # It may be gone already; then it is found so below.
   born=$(birth "$pid")
   if ! remember; then
-    kill "$pid" 2>/dev/null
-    fail "Cannot write $pid_file."
+    kill -KILL "$pid" 2>/dev/null
+    rm -f "$state_file.new"
+    fail "Cannot write $state_file: is the disk full? Meta broker was not started."
   fi
   unlock
   wait_until_ready
@@ -269,7 +313,7 @@ wait_until_ready() {
   begin_wait
   echo "Starting meta broker..."
   trap 'end_wait; fail "It goes on starting in the background, pid $pid; its log is $log"' INT
-  while address=$(log_of_this_run | sed -n 's/^READY //p' | head -n 1) && [ -z "$address" ]; do
+  while address=$(told READY) && [ -z "$address" ]; do
     if ! alive; then
       end_wait
       explain_end
@@ -278,61 +322,63 @@ wait_until_ready() {
   done
   trap - INT
   end_wait
+  admin=$(told ADMIN)
   lock
   if ours; then remember; fi
   unlock
 }
 
+# The registration as the broker tells of it, empty if it gives no answer.
+registration() {
+  report 2>/dev/null | line registration
+}
+
 wait_until_registered() {
-  local limit reason
-  if [ "$(setting 'zk\.zkEnable')" = false ]; then
-    running "not registered: zk.zkEnable=false"
-    return
-  fi
+  local limit state=''
+  state=$(registration)
+  case $state in
+    *'keeps away from ZooKeeper'*)
+      running "not registered: zk.zkEnable=false"
+      return
+      ;;
+  esac
   limit=$(setting 'zk\.zkConnectionTimeoutMs')
   limit=$(((${limit:-30000} + 999) / 1000))
   begin_wait
-  trap 'end_wait; running "not registered yet: $(registration)"; exit 0' INT
-  while [ $((SECONDS - waiting_since)) -le "$limit" ]; do
-    if [ "$(registration)" = "registered in ZooKeeper" ]; then
-      end_wait
-      running "$(registered_where)"
-      return
-    elif ! alive; then
+  trap 'end_wait; running "not registered yet: ${state#not registered: }"; exit 0' INT
+  while [ "$state" != "registered in ZooKeeper" ] && [ $((SECONDS - waiting_since)) -le "$limit" ]; do
+    if ! alive; then
       end_wait
       explain_end
     fi
     tick
+    state=$(registration)
   done
   trap - INT
   end_wait
-  reason=$(registration)
-  reason=${reason:-no answer from ZooKeeper within zk.zkConnectionTimeoutMs}
-  running "not registered: ${reason#not registered: }"
-}
-
-registered_where() {
-  if [ "$mode" = local ]; then
-    printf '%s\n' "in local mode, with a ZooKeeper of its own at $(local_zookeeper)"
+  if [ "$state" != "registered in ZooKeeper" ]; then
+    state=${state:-it gives no answer at $admin}
+    running "not registered: ${state#not registered: }"
+  elif [ "$mode" = local ]; then
+    running "in local mode, with a ZooKeeper of its own at $(report | line zookeeper)"
   else
-    echo "registered in ZooKeeper"
+    running "$state"
   fi
 }
 
-# What it listens on, as its log tells.
-local_zookeeper() {
-  log_of_this_run | sed -n 's/^[^ ]* *INFO zookeeper of local mode serves address=\([^ ]*\).*/\1/p' | head -n 1
-}
-
 running() {
-  printf '%s\n' "Meta broker is running, $1" "$address, pid $pid, log $log"
+  printf '%s\n' "Meta broker is running, $1" "$address, pid $pid" "$admin for operators" "log $log"
 }
 
 stop() {
-  local force=$1 limit=${METAQ_STOP_TIMEOUT:-120} elapsed killed=''
+  local force=$1 limit=${METAQ_STOP_TIMEOUT:-120} elapsed killed='' said=''
   find_broker || refuse "Broker is not running."
   case $limit in '' | *[!0-9]*) fail "METAQ_STOP_TIMEOUT: $limit is not a number of seconds." ;; esac
   kill -TERM "$pid" 2>/dev/null || ! alive || fail "Cannot stop pid $pid: run as its user or as root."
+  echo "Stopping meta broker, pid $pid: clients leave it, then everything goes to the disk..."
+  if suspended; then
+    echo "It is suspended and cannot stop: \`kill -CONT $pid\` lets it go on, \`stop --force\` kills it after $KILL_AFTER s." >&2
+  fi
   begin_wait
   while alive; do
     tick
@@ -342,11 +388,14 @@ stop() {
     elif [ -z "$force" ] && [ "$elapsed" -ge "$limit" ]; then
       end_wait
       fail "Meta broker is still stopping after $limit s, pid $pid: see $log, or use stop --force."
+    elif [ -z "$force$said" ] && [ "$elapsed" -ge "$SAY_WHY_AFTER" ]; then
+      said=yes
+      echo " $log tells how far it is; another \`kill $pid\` ends the waiting for clients" >&2
     fi
   done
   end_wait
   forget
-  if [ -n "$killed" ]; then echo "It had to be killed." >&2; fi
+  if [ -n "$killed" ]; then echo "It had to be killed: the next start brings everything that was answered back." >&2; fi
   echo "Stop meta broker successfully."
 }
 
@@ -364,28 +413,108 @@ restart() {
 }
 
 status() {
-  local now seconds up reason
-  find_broker || {
+  local told_of_it
+  if ! find_broker; then
     echo "Meta broker was stopped."
     exit 1
-  }
-  now=$(date +%s)
-  seconds=$((now - started))
-  up=$(printf '%d d %02d:%02d:%02d' $((seconds / 86400)) $((seconds / 3600 % 24)) $((seconds / 60 % 60)) $((seconds % 60)))
-  echo "Meta broker is running."
-  echo "pid $pid, ${address:-not listening yet}, up $up"
-  if [ "$(registration)" = "registered in ZooKeeper" ]; then
-    registered_where
-  else
-    reason=$(registration)
-    reason=${reason#not registered: }
-    echo "not registered: ${reason:-no word from ZooKeeper (zk.zkEnable=false, or it has just started)}"
   fi
+  find_binary
+  if suspended; then
+    told_of_it="it is suspended: \`kill -CONT $pid\` lets it go on"
+  elif [ -z "$address" ]; then
+    echo "Meta broker is starting."
+    echo "pid $pid, not listening yet, log $log"
+    return
+  elif told_of_it=$(report 2>&1); then
+    echo "Meta broker is running."
+    printf '%s\n' "$told_of_it" "log            $log"
+    return
+  elif ! alive; then
+    echo "Meta broker was stopped."
+    exit 1
+  fi
+  echo "Meta broker does not answer: pid $pid${address:+, $address}"
+  printf '%s\n' "${told_of_it#metaq: }" "log $log; \`stop --force\` kills it"
+  exit 1
+}
+
+# --- Commands to a running broker -------------------------------------------------------------------------------------
+
+require_broker() {
+  find_broker || refuse "Broker is not running."
+  if [ -z "$address" ]; then fail "Meta broker is still starting, pid $pid: see $log"; fi
+  find_binary
+}
+
+# The options of the Java tools begin with one dash, those of metaq with two.
+two_dashes() {
+  local argument
+  arguments=()
+  for argument in "$@"; do
+    case $argument in -topic | -start | -end) argument=-$argument ;; esac
+    arguments+=("$argument")
+  done
+}
+
+reload() {
+  require_broker
+  echo "Reloading broker config..."
+  ask admin reload
+}
+
+stats() {
+  local item=''
+  case ${1:-} in
+    '') ;;
+    -item | --item)
+      [ $# -eq 2 ] || wrong_use
+      item=$2
+      ;;
+    -*) wrong_use ;;
+    *)
+      [ $# -eq 1 ] || wrong_use
+      item=$1
+      ;;
+  esac
+  require_broker
+  "$binary" stats --server "$address" -- "$item" || exit 1
+}
+
+partitions() {
+  local action=$1 arguments
+  shift
+  [ $# -gt 0 ] || wrong_use
+  two_dashes "$@"
+  require_broker
+  ask partitions "$action" "${arguments[@]}" || exit 1
+}
+
+wrong_use() {
+  usage >&2
+  exit 1
 }
 
 locate
 command=${1:-}
 if [ $# -gt 0 ]; then shift; fi
+case "$command" in
+  stats)
+    stats "$@"
+    exit
+    ;;
+  close-partitions)
+    partitions close "$@"
+    exit
+    ;;
+  open-partitions)
+    partitions open "$@"
+    exit
+    ;;
+  slave-status | move-partitions | delete-partitions | query) fail "$command is not available in this release." ;;
+  *)
+    [ $# -le 1 ] || wrong_use
+    ;;
+esac
 case "$command ${1:-}" in
   'start ') start cluster ;;
   'start local') start local ;;
@@ -396,10 +525,6 @@ case "$command ${1:-}" in
   'restart local') restart local ;;
   'status ') status ;;
   'help '* | '--help '* | '-h '*) usage ;;
-  'reload '* | 'slave-status '* | 'stats '* | 'open-partitions '* | 'close-partitions '* | 'move-partitions '* | \
-    'delete-partitions '* | 'query '*) fail "$command is not available in this release." ;;
-  *)
-    usage >&2
-    exit 1
-    ;;
+  'reload ') reload || exit 1 ;;
+  *) wrong_use ;;
 esac

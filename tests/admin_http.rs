@@ -6,9 +6,6 @@
 
 mod common;
 
-#[path = "admin_http/rig.rs"]
-mod rig;
-
 #[path = "admin_http/exposition.rs"]
 mod exposition;
 
@@ -29,3 +26,5 @@ mod life;
 
 #[path = "admin_http/metrics.rs"]
 mod metrics;
+
+use common::operated as rig;

@@ -21,9 +21,6 @@ mod ledger;
 #[path = "broker_crashes/kill.rs"]
 mod kill;
 
-#[path = "broker_crashes/small_volume.rs"]
-mod small_volume;
-
 #[path = "broker_crashes/full_disk.rs"]
 mod full_disk;
 

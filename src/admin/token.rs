@@ -114,6 +114,7 @@ impl fmt::Debug for AdminToken {
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
 
     const TOKEN: &str = "0123456789abcdef";

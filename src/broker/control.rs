@@ -54,6 +54,7 @@ struct Inner {
     stop_requested: CancellationToken,
     reloader: Arc<Reloader>,
     retention: RetentionHandle,
+    local: bool,
 }
 
 /// What a control is made of.
@@ -63,6 +64,7 @@ pub(super) struct Parts {
     pub(super) address: SocketAddr,
     pub(super) max_connections: usize,
     pub(super) retention: RetentionHandle,
+    pub(super) local: bool,
 }
 
 impl fmt::Debug for BrokerControl {
@@ -73,7 +75,7 @@ impl fmt::Debug for BrokerControl {
 
 impl BrokerControl {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { processor, registration, address, max_connections, retention } = parts;
+        let Parts { processor, registration, address, max_connections, retention, local } = parts;
         Self(Arc::new(Inner {
             reloader: Arc::new(Reloader::new(Arc::clone(&processor), retention.clone())),
             retention,
@@ -84,6 +86,7 @@ impl BrokerControl {
             max_connections,
             stopping: CancellationToken::new(),
             stop_requested: CancellationToken::new(),
+            local,
         }))
     }
 
@@ -113,6 +116,11 @@ impl BrokerControl {
     /// When it was started.
     pub fn started_at(&self) -> SystemTime {
         self.0.started_at
+    }
+
+    /// Whether it serves this machine only.
+    pub fn is_local(&self) -> bool {
+        self.0.local
     }
 
     /// Time since the start.

@@ -31,12 +31,14 @@ use crate::store::{OsFileSystem, Store, StoreError, StoreOptions, TopicSettingsO
 use crate::zk::local::{self, LocalAddresses, LocalServer, LocalServerError, NotLocal};
 use crate::zk::{
     ConnectString, IdConflict, InvalidConnectString, InvalidRoot, Registration, RegistrationOptions, RegistrationState,
-    Root, Unregistered, ZooKeeper, ZooKeeperOptions,
+    Root, ZooKeeper, ZooKeeperOptions,
 };
 
 /// Longest time that a stop spends on removing nodes from ZooKeeper.
 const UNREGISTER_TIME: Duration = Duration::from_secs(5);
 
+/// The same for a stop in a hurry: enough if ZooKeeper answers.
+const HURRIED_UNREGISTER_TIME: Duration = Duration::from_millis(500);
 /// Longest pause of a stop in local mode: the watches of every client fire at once when the nodes go, as all are connected
 /// to this process.
 const LOCAL_SYNC_TIME: Duration = Duration::from_secs(1);
@@ -213,6 +215,7 @@ impl Broker {
             address,
             max_connections,
             retention: retention.handle(),
+            local: options.local,
         });
         let sync_time = sync_time(&config.zookeeper, options);
         let _stop_when_dropped = stop.clone().drop_guard();
@@ -272,8 +275,15 @@ impl Broker {
         self.retention.request_stop();
         if let Some(registration) = self.registration {
             let was_registered = matches!(*registration.state().borrow(), RegistrationState::Registered);
-            // What remains is in the log already.
-            let _remains: Unregistered = registration.unregister(UNREGISTER_TIME).await;
+            let in_a_hurry = async {
+                hurry.cancelled().await;
+                tokio::time::sleep(HURRIED_UNREGISTER_TIME).await;
+            };
+            tokio::select! {
+                // What remains is in the log already.
+                _remains = registration.unregister(UNREGISTER_TIME) => {}
+                () = in_a_hurry => info!("left to the end of the session: the nodes in zookeeper"),
+            }
             if was_registered {
                 info!(pause = ?self.sync_time, "unregistered; serving on until clients have noticed");
                 let _ = tokio::time::timeout(self.sync_time, hurry.cancelled()).await;

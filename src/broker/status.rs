@@ -28,10 +28,14 @@ pub struct BrokerStatus {
     pub started_at: u64,
     /// Seconds since then.
     pub uptime_seconds: u64,
+    /// Whether it serves this machine only.
+    pub local: bool,
     /// Whether a stop has begun.
     pub stopping: bool,
     /// Why clients should not come here at present; empty if it is ready.
     pub not_ready: Vec<String>,
+    /// The connect string of its ZooKeeper, its own one in local mode; `None` if it keeps away from any.
+    pub zookeeper: Option<String>,
     /// Where the registration stands.
     pub registration: RegistrationStatus,
     /// What an operator must know of the store.
@@ -164,8 +168,10 @@ impl BrokerStatus {
             pid: std::process::id(),
             started_at: seconds(control.started_at()),
             uptime_seconds: control.uptime().as_secs(),
+            local: control.is_local(),
             stopping: control.is_stopping(),
             not_ready: control.reasons_not_ready(),
+            zookeeper: control.registration().map(|_| control.config().zookeeper.connect.clone()),
             registration: RegistrationStatus::of(control.registration().as_ref()),
             health: HealthStatus::of(control.health()),
             topics: control.topic_count(),

@@ -1,6 +1,6 @@
 //! `metaq broker`: the flags of the reference's `ServerStartup` (03 §8).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -9,6 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use super::log_file::LogLimits;
 use super::logging;
 use super::output::{Format, finish, tell, with_causes};
 use super::signals::StopSignals;
@@ -33,28 +34,55 @@ pub(super) struct BrokerArguments {
     /// Local mode: serve this machine only, with a ZooKeeper of its own at the address of zk.zkConnect
     #[arg(short = 'l')]
     local: bool,
+    /// Log to this file instead of standard error. When it has grown to logFileBytes it becomes FILE.1, the earlier one
+    /// FILE.2, up to logFiles of them (section [metaq])
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
     /// Start a plug-in with its property file; none is available in this release
     #[arg(short = 'F', value_name = "NAME=FILE")]
     plugins: Vec<String>,
 }
 
 pub(super) fn run(arguments: &BrokerArguments) -> ExitCode {
-    logging::start();
-    let result = start_and_serve(arguments);
-    if let Err(error) = &result {
-        // In the log too: it is what an operator reads of a broker that runs in the background.
+    let Some(log_file) = &arguments.log_file else {
+        logging::start();
+        let result = start_and_serve(arguments, |_| Ok(()));
+        if let Err(error) = &result {
+            // In the log: it is what an operator reads of a broker that runs in the background.
+            error!("{}", with_causes(error));
+            return ExitCode::FAILURE;
+        }
+        return ExitCode::SUCCESS;
+    };
+    let log = logging::start_for_file();
+    let result = start_and_serve(arguments, |config| {
+        let limits = LogLimits { file_bytes: config.metaq.log_file_bytes, files: config.metaq.log_files };
+        log.go_to(log_file, limits).with_context(|| format!("cannot write the log {}", log_file.display()))
+    });
+    if let Err(error) = &result
+        && log.is_file()
+    {
         error!("{}", with_causes(error));
-        return ExitCode::FAILURE;
     }
+    // On standard error too: whoever starts the broker looks there.
     finish(result.map(|()| true), Format::Text)
 }
 
-fn start_and_serve(arguments: &BrokerArguments) -> anyhow::Result<()> {
+/// `log_to_file` is called as soon as the configuration is known.
+fn start_and_serve(
+    arguments: &BrokerArguments,
+    log_to_file: impl FnOnce(&ServerConfig) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     refuse_plugins(&arguments.plugins)?;
-    let config = load(&arguments.file)?;
+    let config = read(&arguments.file)?;
+    log_to_file(&config)?;
+    warn_of(&config, &arguments.file);
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    runtime.block_on(serve(config, BrokerOptions { local: arguments.local }))
+    let served = runtime.block_on(serve(config, BrokerOptions { local: arguments.local }));
+    // Not to be waited for: a start that was broken off may still be reading, which can be ended anywhere.
+    runtime.shutdown_background();
+    served
 }
 
 fn refuse_plugins(plugins: &[String]) -> anyhow::Result<()> {
@@ -68,16 +96,25 @@ fn refuse_plugins(plugins: &[String]) -> anyhow::Result<()> {
     }
 }
 
-pub(super) fn load(file: &std::path::Path) -> anyhow::Result<ServerConfig> {
-    let config = match ServerConfig::load(file) {
-        Ok(config) => config,
+/// Reads a configuration file and logs what is hardly meant in it.
+pub(super) fn load(file: &Path) -> anyhow::Result<ServerConfig> {
+    let config = read(file)?;
+    warn_of(&config, file);
+    Ok(config)
+}
+
+fn read(file: &Path) -> anyhow::Result<ServerConfig> {
+    match ServerConfig::load(file) {
+        Ok(config) => Ok(config),
         Err(ConfigError::Invalid(errors)) => bail!("Parse configuration failed,path={}\n{errors}", file.display()),
-        Err(error) => return Err(error.into()),
-    };
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn warn_of(config: &ServerConfig, file: &Path) {
     for warning in &config.warnings {
         warn!("{}", warning.located(Some(file)));
     }
-    Ok(config)
 }
 
 async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<()> {
@@ -90,7 +127,14 @@ async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<(
     let admin = AdminServer::start(AdminOptions::of(&config)?).await?;
     // Before the line that scripts wait for.
     tell(format_args!("ADMIN http://{}", admin.address()));
-    let broker = Broker::start(config, options).await?;
+    let broker = tokio::select! {
+        started = Broker::start(config, options) => started?,
+        // Nothing has been answered yet, and what a start does to the disk can be broken off anywhere.
+        signal = signals.next() => {
+            info!(signal, "stopping before the start is done");
+            return Ok(());
+        }
+    };
     let control = broker.control();
     admin.serve(control.clone());
     tell(format_args!("READY {}", broker.url()));
@@ -117,7 +161,10 @@ async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<(
         signal = signals.next() => {
             info!(signal, "stopping without waiting for clients");
             hurry.cancel();
-            stop.await
+            tokio::select! {
+                stopped = &mut stop => stopped,
+                signal = signals.next() => end_here(signal),
+            }
         }
     };
     admin.stop().await;
@@ -126,6 +173,12 @@ async fn serve(config: ServerConfig, options: BrokerOptions) -> anyhow::Result<(
         Some(conflict) => Err(anyhow::Error::new(conflict).context("Register broker to zk failed")),
         None => Ok(()),
     }
+}
+
+/// Ends the process without waiting for the disk. Nothing that was answered is lost: it is in the commit log.
+fn end_here(signal: &str) -> ! {
+    warn!(signal, "ending before everything is in its segment: the next start reads the commit log");
+    std::process::exit(1);
 }
 
 /// Returns when another broker has this one's id, and only then.

@@ -1,18 +1,25 @@
 //! The `metaq` command line: argument parsing and output.
 
+mod admin;
 mod bench;
 mod broker;
 mod config;
 mod consume;
 mod log;
+mod log_file;
 mod logging;
+mod manual;
 mod next_runs;
 mod output;
+mod partitions;
 mod produce;
 mod reader;
 mod signals;
 mod source;
+mod stats;
+mod table;
 mod target;
+mod topics;
 
 use std::process::ExitCode;
 
@@ -28,7 +35,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a broker in the foreground; it logs to standard error (RUST_LOG sets the level, default info)
+    /// Run a broker in the foreground; it logs to standard error or a file (RUST_LOG sets the level, default info)
     Broker(broker::BrokerArguments),
     /// Send messages: the lines of files or of standard input, whole files, or generated ones
     Produce(produce::ProduceArguments),
@@ -37,12 +44,27 @@ enum Command {
     /// Measure a broker: throughput of puts and gets, latency of single puts and from producer to consumer
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Show the topics of a broker
+    #[command(subcommand)]
+    Topics(topics::Command),
+    /// Close partitions of a running broker for put and get, and open them again
+    #[command(subcommand)]
+    Partitions(partitions::Command),
+    /// Show what a broker of any kind counts
+    Stats(stats::StatsArguments),
+    /// Look at a running broker, reload its configuration, stop it
+    #[command(subcommand)]
+    Admin(admin::Command),
     /// Check or show a configuration file, or when its cron expressions are due
     #[command(subcommand)]
     Config(config::Command),
     /// Look after the commit log of a broker that does not run
     #[command(subcommand)]
     Log(log::Command),
+    /// Print what makes a shell complete the arguments of metaq
+    Completions(manual::CompletionsArguments),
+    /// Print the manual page
+    Man(manual::ManArguments),
 }
 
 /// Runs the command line of this process.
@@ -56,7 +78,13 @@ pub fn main() -> ExitCode {
         Command::Consume(arguments) => consume::run(arguments),
         Command::Bench(command) => bench::run(command),
         Command::Config(command) => config::run(&command),
+        Command::Topics(command) => topics::run(&command),
+        Command::Partitions(command) => partitions::run(&command),
+        Command::Stats(arguments) => stats::run(&arguments),
+        Command::Admin(command) => admin::run(&command),
         Command::Log(command) => log::run(&command),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::man(&arguments),
     }
 }
 

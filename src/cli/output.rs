@@ -52,10 +52,9 @@ impl Printer {
     }
 }
 
-/// Tells of something on standard error.
-#[expect(clippy::print_stderr, reason = "this is the place that prints there")]
+/// Tells of something on standard error. That nobody can be told is no reason to end.
 pub(super) fn tell(text: impl Display) {
-    eprintln!("{text}");
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Reports how a command ended and chooses its exit status: whether it did everything, or why it gave up.

@@ -92,6 +92,8 @@ pub const METAQ_KEYS: &[&str] = &[
     "adminTokenFile",
     "commitLogFileBytes",
     "commitLogFiles",
+    "logFileBytes",
+    "logFiles",
 ];
 
 /// Only so many characters of an unknown name are compared; no key is nearly that long.

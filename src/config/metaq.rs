@@ -48,6 +48,10 @@ pub struct MetaqConfig {
     pub commit_log_file_bytes: u64,
     /// `commitLogFiles`: how many files the commit log may have, 2 to 64. When all are full, puts wait.
     pub commit_log_files: usize,
+    /// `logFileBytes`: size at which the log of the broker is put aside, 4 096 to 1 099 511 627 776 bytes.
+    pub log_file_bytes: u64,
+    /// `logFiles`: how many earlier logs are kept, 1 to 1 000.
+    pub log_files: usize,
 }
 
 impl Default for MetaqConfig {
@@ -68,6 +72,8 @@ impl Default for MetaqConfig {
             admin_token_file: None,
             commit_log_file_bytes: 67_108_864,
             commit_log_files: 8,
+            log_file_bytes: 67_108_864,
+            log_files: 10,
         }
     }
 }
@@ -107,6 +113,8 @@ impl MetaqConfig {
                 .int("commitLogFileBytes", 1_048_576..=1_073_741_824)
                 .unwrap_or(d.commit_log_file_bytes),
             commit_log_files: r.int("commitLogFiles", 2..=64).unwrap_or(d.commit_log_files),
+            log_file_bytes: r.int("logFileBytes", 4_096..=1_099_511_627_776).unwrap_or(d.log_file_bytes),
+            log_files: r.int("logFiles", 1..=1_000).unwrap_or(d.log_files),
         };
         if read.max_in_flight_bytes_per_connection < read.max_body_bytes {
             let message = format!(
@@ -140,6 +148,8 @@ impl MetaqConfig {
             ("adminTokenFile", Value::from(self.admin_token_file.as_ref())),
             ("commitLogFileBytes", Value::from(self.commit_log_file_bytes)),
             ("commitLogFiles", Value::from(self.commit_log_files)),
+            ("logFileBytes", Value::from(self.log_file_bytes)),
+            ("logFiles", Value::from(self.log_files)),
         ]
     }
 }

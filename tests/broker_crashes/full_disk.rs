@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use crate::common::DEADLINE;
 use crate::common::raw::{Raw, put_frame};
+use crate::common::small_volume::SmallVolume;
 use crate::ledger::Ledger;
 use crate::load::{Acknowledged, Place, stored_at};
 use crate::payload::Marker;
 use crate::site::{Running, Settings, Site};
-use crate::small_volume::SmallVolume;
 
 const SETTINGS: Settings = Settings {
     system: "",

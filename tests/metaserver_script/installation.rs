@@ -81,7 +81,9 @@ impl Installation {
     pub(crate) fn command(&self, script: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(script);
         command.args(arguments).current_dir("/").env("METAQ_BIN", METAQ);
-        for inherited in ["METAQ_CONFIG", "METAQ_LOG_DIR", "METAQ_STOP_TIMEOUT", "RUST_LOG", "CDPATH"] {
+        for inherited in
+            ["METAQ_CONFIG", "METAQ_LOG_DIR", "METAQ_STOP_TIMEOUT", "METAQ_ADMIN_TOKEN", "RUST_LOG", "CDPATH"]
+        {
             command.env_remove(inherited);
         }
         command.stdin(Stdio::null());
@@ -125,7 +127,9 @@ impl Installation {
 
 impl Drop for Installation {
     fn drop(&mut self) {
-        if self.script(&["status"]).code == 0 {
+        // Also if it hangs; and not a program that has got the number of one that ended.
+        let state = fs::read_to_string(self.file("logs/.run.state")).unwrap_or_default();
+        if !state.is_empty() && !self.script(&["status"]).text.contains("was stopped") {
             signal("KILL", &self.pid());
         }
     }

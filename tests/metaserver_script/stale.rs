@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
+use crate::common::wait_until;
 use crate::installation::{Installation, signal};
 
 #[test]
@@ -11,8 +12,7 @@ fn a_killed_broker_leaves_a_pid_file_that_does_no_harm() {
     broker.script(&["start", "local"]).is(0, "");
     broker.produce("before the kill");
     signal("KILL", &broker.pid());
-    // the kernel takes the process down in its own time, so this asks until it is gone
-    while broker.script(&["status"]).code == 0 {}
+    wait_until("the kernel has taken it down", || broker.script(&["status"]).code == 1);
     assert!(broker.pid_file().exists());
     broker.script(&["stop"]).is(1, "Broker is not running.");
     broker.script(&["start", "local"]).is(0, "Meta broker is running");

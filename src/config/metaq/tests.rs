@@ -23,7 +23,7 @@ fn every_key_is_read() {
          maxInFlightBytesPerConnection=8192\nmaxReceivingBytes=65536\nmaxUnsentBytes=1048576\n\
          maxWildcardTopics=0\nconnectionIdleTimeoutMs=0\nfreeSpaceWarningBytes=5\n\
          ioThreads=3\nadminBindAddress=0.0.0.0\nadminTokenFile=/etc/metaq/token\n\
-         commitLogFileBytes=1048576\ncommitLogFiles=2\n",
+         commitLogFileBytes=1048576\ncommitLogFiles=2\nlogFileBytes=4096\nlogFiles=1\n",
     );
     assert_eq!(
         config,
@@ -43,6 +43,8 @@ fn every_key_is_read() {
             admin_token_file: Some("/etc/metaq/token".into()),
             commit_log_file_bytes: 1_048_576,
             commit_log_files: 2,
+            log_file_bytes: 4_096,
+            log_files: 1,
         })
     );
 }
@@ -65,6 +67,9 @@ fn values_outside_their_range_are_refused() {
         "ioThreads=65",
         "commitLogFileBytes=1048575",
         "commitLogFiles=1",
+        "logFileBytes=4095",
+        "logFiles=0",
+        "logFiles=1001",
     ] {
         assert!(read(option).unwrap_err()[0].starts_with(&format!("{option} is out of range")), "{option}");
     }

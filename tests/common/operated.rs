@@ -5,21 +5,21 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::http::{self, Answer};
-use crate::common::process::Process;
-use crate::common::raw::Raw;
+use super::http::{self, Answer};
+use super::process::Process;
+use super::raw::Raw;
 
-pub(crate) const TOKEN: &str = "a-token-that-nobody-guesses";
+pub const TOKEN: &str = "a-token-that-nobody-guesses";
 
 /// What a test wants of its broker; text in the form of `server.ini`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Setup {
-    pub(crate) system: &'static str,
-    pub(crate) zookeeper: &'static str,
-    pub(crate) metaq: &'static str,
-    pub(crate) topics: &'static str,
+pub struct Setup {
+    pub system: &'static str,
+    pub zookeeper: &'static str,
+    pub metaq: &'static str,
+    pub topics: &'static str,
     /// Value of `METAQ_ADMIN_TOKEN`.
-    pub(crate) token: Option<&'static str>,
+    pub token: Option<&'static str>,
 }
 
 impl Default for Setup {
@@ -35,23 +35,23 @@ impl Default for Setup {
 }
 
 /// Where a broker lives.
-pub(crate) struct Home(tempfile::TempDir);
+pub struct Home(tempfile::TempDir);
 
 impl Home {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub(crate) fn ini(&self) -> PathBuf {
+    pub fn ini(&self) -> PathBuf {
         self.0.path().join("server.ini")
     }
 
-    pub(crate) fn data(&self) -> PathBuf {
+    pub fn data(&self) -> PathBuf {
         self.0.path().join("data")
     }
 
     /// A file with the token, of a mode.
-    pub(crate) fn token_file(&self, mode: u32, content: &str) -> PathBuf {
+    pub fn token_file(&self, mode: u32, content: &str) -> PathBuf {
         let path = self.0.path().join("token");
         std::fs::write(&path, content).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
@@ -59,7 +59,7 @@ impl Home {
     }
 
     /// The command that starts a broker; `metaq` are further lines of that section.
-    pub(crate) fn command(&self, setup: Setup, metaq: &str) -> Command {
+    pub fn command(&self, setup: Setup, metaq: &str) -> Command {
         let text = format!(
             "[system]\nbrokerId=7\nhostName=127.0.0.1\nserverPort=0\nnumPartitions=1\nunflushThreshold=0\n\
              unflushInterval=10000\nmaxSegmentSize=1048576\nmaxTransferSize=1048576\ndataPath={}\n{}\n[zookeeper]\n{}\n\
@@ -85,27 +85,27 @@ impl Home {
 }
 
 /// A broker that serves.
-pub(crate) struct Running {
-    pub(crate) process: Process,
-    pub(crate) home: Home,
+pub struct Running {
+    pub process: Process,
+    pub home: Home,
     /// Of clients.
-    pub(crate) broker: SocketAddr,
+    pub broker: SocketAddr,
     /// Of operators, on the loopback interface.
-    pub(crate) admin: SocketAddr,
+    pub admin: SocketAddr,
 }
 
 impl Running {
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self::with(Setup::default())
     }
 
-    pub(crate) fn with(setup: Setup) -> Self {
+    pub fn with(setup: Setup) -> Self {
         let home = Home::new();
         let command = home.command(setup, "");
         Self::of(home, command)
     }
 
-    pub(crate) fn of(home: Home, mut command: Command) -> Self {
+    pub fn of(home: Home, mut command: Command) -> Self {
         let process = Process::start("the broker", &mut command, None);
         let ready = process.wait_for_line("READY meta://");
         let broker = ready.rsplit('/').next().unwrap().parse().unwrap();
@@ -113,20 +113,20 @@ impl Running {
         Self { process, home, broker, admin }
     }
 
-    pub(crate) async fn client(&self) -> Raw {
+    pub async fn client(&self) -> Raw {
         Raw::connect(self.broker).await
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Answer {
         http::get(self.admin, path).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
+    pub async fn post(&self, path: &str, body: &str) -> Answer {
         http::post(self.admin, path, body).await
     }
 
     /// Ends it and gives everything that it printed.
-    pub(crate) fn stop(mut self) -> Vec<String> {
+    pub fn stop(mut self) -> Vec<String> {
         let status = self.process.terminate();
         assert!(status.success(), "the broker ended with {status}");
         self.process.printed()
@@ -134,7 +134,7 @@ impl Running {
 }
 
 /// Where a process that has told it serves operators; a wildcard address is replaced by loopback.
-pub(crate) fn admin_address(process: &Process) -> SocketAddr {
+pub fn admin_address(process: &Process) -> SocketAddr {
     let line = process.wait_for_line("ADMIN http://");
     let mut address: SocketAddr = line.strip_prefix("ADMIN http://").unwrap().parse().unwrap();
     if address.ip().is_unspecified() {
@@ -144,7 +144,7 @@ pub(crate) fn admin_address(process: &Process) -> SocketAddr {
 }
 
 /// A file of the project.
-pub(crate) fn project(path: &str) -> String {
+pub fn project(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -9,13 +9,13 @@ use std::sync::Once;
 use tempfile::TempDir;
 
 /// Mounted until it is dropped.
-pub(crate) struct SmallVolume {
+pub struct SmallVolume {
     dir: TempDir,
 }
 
 impl SmallVolume {
     /// Mounts a file system of so many KiB. `None`, and a line that says so, where that is not possible.
-    pub(crate) fn mount(kib: u32) -> Option<Self> {
+    pub fn mount(kib: u32) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(dir.path());
@@ -31,7 +31,7 @@ impl SmallVolume {
         None
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.dir.path()
     }
 
@@ -40,13 +40,13 @@ impl SmallVolume {
     }
 
     /// Takes space away until it is [given back](Self::give_back).
-    pub(crate) fn take(self, kib: usize) -> Self {
+    pub fn take(self, kib: usize) -> Self {
         fs::write(self.ballast(), vec![0; kib * 1024]).unwrap();
         self
     }
 
     /// Gives the space back that was taken.
-    pub(crate) fn give_back(&self) {
+    pub fn give_back(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }
 }
