@@ -12,6 +12,7 @@ use common::hanging_disk::HangingDisk;
 use common::operated::{Home, Running, Setup};
 use common::process::Process;
 use common::raw::Raw;
+use common::zookeeper::Ensemble;
 
 /// Acknowledged messages, each so many bytes.
 const MESSAGES: i64 = 64;
@@ -57,18 +58,33 @@ async fn a_second_term_does_not_wait_for_a_client_that_takes_no_answers() {
 }
 
 #[tokio::test]
-async fn a_second_term_does_not_wait_for_a_zookeeper_that_is_silent() {
+async fn a_stop_does_not_wait_for_a_zookeeper_that_never_said_a_word() {
     // Takes connections and never says a word.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let zookeeper: &'static str =
         Box::leak(format!("zk.zkConnect={}\nzk.zkSyncTimeMs=600000", silent.local_addr().unwrap()).into_boxed_str());
     let mut broker = Running::with(Setup { zookeeper, ..Setup::default() });
     put(&mut broker.client().await).await;
+    assert!(broker.process.terminate().success());
+    assert_all_there(broker.home).await;
+}
+
+#[tokio::test]
+async fn a_second_term_does_not_wait_for_a_zookeeper_that_hangs_nor_for_clients_to_leave() {
+    let Some(ensemble) = Ensemble::single() else { return };
+    let zookeeper: &'static str =
+        Box::leak(format!("zk.zkConnect={}\nzk.zkSyncTimeMs=600000", ensemble.connect_string()).into_boxed_str());
+    let mut broker = Running::with(Setup { zookeeper, ..Setup::default() });
+    put(&mut broker.client().await).await;
+    broker.process.wait_for_line("nodes in zookeeper brought up to date");
+    ensemble.freeze(0);
     broker.process.signal("TERM");
     broker.process.wait_for_line(" stopping signal=\"TERM\"");
     broker.process.signal("TERM");
     let status = broker.process.wait();
-    assert!(status.success(), "{:?}", broker.process.printed());
+    let printed = broker.process.printed().join("\n");
+    assert!(status.success(), "{printed}");
+    assert!(printed.contains("left to the end of the session: the nodes in zookeeper"), "it waited: {printed}");
     assert_all_there(broker.home).await;
 }
 

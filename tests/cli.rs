@@ -249,7 +249,7 @@ fn a_follower_sees_what_comes_and_outlives_a_broker_that_restarts() {
 /// A directory with the configuration of a broker whose port stays the same over a restart, and its address.
 fn restartable() -> (tempfile::TempDir, std::path::PathBuf, String) {
     let dir = tempfile::tempdir().unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = common::zookeeper::free_port();
     let config = dir.path().join("server.ini");
     std::fs::write(&config, server_ini(dir.path(), port, "")).unwrap();
     (dir, config, format!("127.0.0.1:{port}"))

@@ -30,6 +30,13 @@ fn our_command_line_works_with_a_java_broker() {
     let read: Vec<_> = lines.iter().filter(|line| line["ok"] == true).map(Stored::delivered).collect();
     assert_same_log(&read, &sent);
 
+    let own = metaq(&["stats", "--server", &address]);
+    assert!(own[0]["broker_id"] == 3 && own[0]["cmd_put"] == 40, "{own:?}");
+    let topics = metaq(&["topics", "list", "--server", &address]);
+    assert!(topics.iter().any(|topic| topic["topic"] == "lines" && topic["partitions"] == 2), "{topics:?}");
+    let partitions = metaq(&["topics", "describe", "lines", "--server", &address]);
+    assert_eq!(partitions.iter().map(|partition| &partition["max_offset"]).collect::<Vec<_>>(), [20_400, 20_400]);
+
     for work in ["put", "get"] {
         let load = ["bench", work, "--topic", "load", "--partitions", "2", "--connections", "2", "--seconds", "1"];
         let figures = metaq(&[&load[..], &["--server", &address]].concat());
