@@ -95,9 +95,12 @@ impl Retention {
             signalled: Condvar::new(),
             totals: Mutex::default(),
         });
+        let timetable = worker.timetable(Timestamp::now());
+        // Before anybody can ask for it.
+        worker.tell_next_run(&timetable);
         let thread = {
             let worker = Arc::clone(&worker);
-            thread::Builder::new().name("metaq-retention".to_owned()).spawn(move || worker.work())?
+            thread::Builder::new().name("metaq-retention".to_owned()).spawn(move || worker.work(timetable))?
         };
         Ok(Self { worker, thread: Mutex::new(Some(thread)) })
     }
@@ -174,13 +177,11 @@ impl Worker {
         self.totals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self) {
+    fn work(&self, mut timetable: Timetable) {
         // On Linux it holds for this thread alone.
         if let Err(error) = rustix::process::nice(NICENESS) {
             debug!(%error, "retention runs at the usual priority");
         }
-        let mut timetable = self.timetable(Timestamp::now());
-        self.tell_next_run(&timetable);
         loop {
             let signals = self.sleep_until(timetable.next());
             if signals.stop {
