@@ -20,10 +20,12 @@ impl Help {
 
     /// Whether the help has a line of a section that begins with this word.
     fn lists(&mut self, path: &[String], section: &str, word: &str) -> bool {
-        let mut lines = self.of(path).lines().skip_while(|line| *line != section).skip(1);
-        lines.any(|line| {
-            let mut words = line.split(|c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']'));
-            line.starts_with(' ') && words.any(|found| found == word)
+        let lines = self.of(path).lines().skip_while(|line| *line != section).skip(1);
+        // Entries stand further left than what explains them, commands with it in one line.
+        let mut entries = lines.filter(|line| line.starts_with("  ") && !line.starts_with("         "));
+        entries.any(|line| {
+            let names = line.trim_start().split("  ").next().unwrap_or_default();
+            names.split([' ', ',']).any(|found| found == word)
         })
     }
 
