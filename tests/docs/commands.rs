@@ -69,7 +69,7 @@ fn script_usage() -> HashMap<String, BTreeSet<String>> {
 
 /// The commands of a line of shell, each as its words; what is behind `#` is none.
 fn commands(line: &str) -> Vec<Vec<&str>> {
-    let line = line.split(" #").next().unwrap_or(line).trim_start_matches("$ ");
+    let line = line.split(" #").next().unwrap_or(line).trim_start_matches("ExecStart=");
     let parts = line.split(['|', ';', '<', '>']).flat_map(|part| part.split("&&"));
     parts.map(|part| part.split_whitespace().collect()).collect()
 }

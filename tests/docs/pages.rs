@@ -69,12 +69,12 @@ impl Page {
         let mut wanted = false;
         let mut before = "";
         for line in &self.prose {
-            let Some(row) = line.strip_prefix("| ") else {
+            let Some(row) = line.strip_prefix('|') else {
                 (wanted, before) = (false, "");
                 continue;
             };
             if before.is_empty() {
-                wanted = row.starts_with(head);
+                wanted = row.trim_start().starts_with(head);
             } else if wanted {
                 // A bar within code separates nothing.
                 cells.extend(spans(row.split(" | ").next().unwrap_or(row)));
