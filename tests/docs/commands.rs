@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::process::Command;
 
 use crate::pages::{pages, project};
+use crate::texts::HEAD;
 
 /// The help of `metaq` and its sub-commands, asked once for each.
 #[derive(Default)]
@@ -82,7 +83,9 @@ fn commands_exist() {
     let mut wrong = Vec::new();
     let (mut programs, mut scripts) = (0, 0);
     for page in pages() {
-        for line in page.blocks.iter().flat_map(|block| &block.lines).chain(&page.spans) {
+        let texts = page.first_column(HEAD);
+        let spans = page.spans.iter().filter(|span| !texts.contains(span));
+        for line in page.blocks.iter().flat_map(|block| &block.lines).chain(spans) {
             for words in commands(line) {
                 // Before it there may be variables.
                 let first = words.iter().position(|word| !word.contains('='));

@@ -10,7 +10,7 @@ use crate::source::{Literal, files, literals};
 const PAGE: &str = "docs/troubleshooting.md";
 
 /// What the tables of the page begin with.
-const HEAD: &str = "text";
+pub(crate) const HEAD: &str = "text";
 
 /// Calls whose texts somebody sees. (`info!` tells of no trouble, `debug!` is off.)
 const CALLS: [&str; 9] = [
