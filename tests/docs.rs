@@ -64,7 +64,8 @@ fn keys_exist() {
 /// The key of `key=value`. What begins with a capital is a variable of the environment.
 fn key_of(text: &str) -> Option<&str> {
     let (key, _) = text.split_once('=')?;
-    let is_key = key.starts_with(|c: char| c.is_ascii_lowercase()) && key.chars().all(|c| c.is_alphanumeric() || c == '.');
+    let is_key =
+        key.starts_with(|c: char| c.is_ascii_lowercase()) && key.chars().all(|c| c.is_alphanumeric() || c == '.');
     (is_key && !key.starts_with("group.")).then_some(key)
 }
 
@@ -85,8 +86,10 @@ fn paths_of_the_http_interface_exist() {
         }
     }
     assert!(unknown.is_empty(), "paths that {ROUTES} does not know: {unknown:#?}");
-    let missing: Vec<_> =
-        routes.iter().filter(|route| route.starts_with("/api/") && !named.iter().any(|p| is_of_route(p, route))).collect();
+    let missing: Vec<_> = routes
+        .iter()
+        .filter(|route| route.starts_with("/api/") && !named.iter().any(|p| is_of_route(p, route)))
+        .collect();
     assert!(missing.is_empty(), "paths that no page names: {missing:#?}");
 }
 

@@ -61,8 +61,11 @@ fn script_usage() -> HashMap<String, BTreeSet<String>> {
     let script = std::fs::read_to_string(project("bin/metaServer.sh")).unwrap();
     let usage = script.split("<<'TEXT'\n").nth(1).and_then(|rest| rest.split("TEXT").next()).unwrap();
     let mut commands = HashMap::<String, BTreeSet<String>>::new();
-    for line in usage.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| line.starts_with(char::is_lowercase)) {
-        let words: Vec<_> = line.split(|c: char| !c.is_alphanumeric() && c != '-').filter(|word| !word.is_empty()).collect();
+    for line in
+        usage.lines().filter_map(|line| line.strip_prefix("  ")).filter(|line| line.starts_with(char::is_lowercase))
+    {
+        let words: Vec<_> =
+            line.split(|c: char| !c.is_alphanumeric() && c != '-').filter(|word| !word.is_empty()).collect();
         commands.entry(words[0].to_owned()).or_default().extend(words[1..].iter().map(|&word| word.to_owned()));
     }
     commands
