@@ -7,21 +7,22 @@ use std::process::Command;
 use crate::common::zookeeper::free_port;
 use crate::installation::{Installation, cargo_stand_in, project, run};
 
-/// The port of the shipped configuration, which somebody may use on this machine.
-const PORT: &str = "8123";
+/// The port of ZooKeeper in the shipped configuration, which somebody may use on this machine.
+const ZOOKEEPER_PORT: &str = "2181";
 
 #[test]
 fn the_first_command_of_the_readme_works() {
     let readme = fs::read_to_string(project("README.md")).unwrap();
     let block = readme.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert!(block.contains("--zk localhost:2181") && block.contains("start local"), "{block}");
     let port = free_port().to_string();
-    let broker = Installation::new(&[&format!("serverPort={port}")]);
+    let broker = Installation::new(&[&format!("zk.zkConnect=localhost:{port}")]);
     fs::write(broker.file("README.md"), &readme).unwrap();
     let tools = tempfile::tempdir().unwrap();
     cargo_stand_in(tools.path());
     let path = format!("{}:{}", tools.path().display(), env::var("PATH").unwrap());
     let mut command = Command::new("bash");
-    command.args(["-c", &block.replace(PORT, &port)]).current_dir(&broker.base).env("PATH", path);
+    command.args(["-c", &block.replace(ZOOKEEPER_PORT, &port)]).current_dir(&broker.base).env("PATH", path);
     for inherited in ["CARGO_TARGET_DIR", "METAQ_BIN", "METAQ_CONFIG", "METAQ_LOG_DIR", "METAQ_STOP_TIMEOUT"] {
         command.env_remove(inherited);
     }
