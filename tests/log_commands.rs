@@ -236,7 +236,9 @@ async fn a_partition_stays_closed_until_the_operator_keeps_its_segment_and_that_
     let mut client = broker.connect().await;
     let refused = client.ask("put test 0 1 0 -1 5\r\nx").await;
     assert!(
-        refused.starts_with("result 500 ") && refused.contains("metaq log resolve -f server.ini test 0"),
+        refused.starts_with("result 500 ")
+            && refused.contains("takes no more messages: messages of it are set aside in ")
+            && refused.contains("metaq log resolve -f server.ini test 0"),
         "{refused}"
     );
     assert_eq!(client.get("test", 0, 0).await.unwrap().len(), 50, "what is there is served");

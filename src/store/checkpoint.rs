@@ -101,7 +101,7 @@ impl Checkpointer {
             let start = Instant::now();
             match partition.make_checkpoint() {
                 Ok(()) => self.pace(start.elapsed()),
-                Err(AppendError::Poisoned { .. }) => {
+                Err(AppendError::Poisoned { .. } | AppendError::Quarantined { .. }) => {
                     if !self.set_aside(&sealed, partition) {
                         return Step::Blocked;
                     }

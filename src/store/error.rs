@@ -205,6 +205,14 @@ pub enum AppendError {
     /// The store is closed or closing (02 §6).
     #[error("Closed MessageStore.")]
     Closed,
+    /// Messages of the partition are in quarantine.
+    #[error("partition {partition} takes no more messages: {reason}")]
+    Quarantined {
+        /// `<topic>-<partition>`.
+        partition: Arc<str>,
+        /// What is set aside where, and how to decide about it.
+        reason: Arc<str>,
+    },
     /// An earlier failure of the disk ended writing to this partition.
     #[error("partition {partition} takes no more messages until the broker is restarted: {reason}")]
     Poisoned {

@@ -311,9 +311,11 @@ impl Inspected {
         });
         let opened = Opened { topic, index, dir, segments, end, durable, messages: scan.records, checkpoint };
         let partition = PartitionLog::new(Arc::clone(shared), opened, &settings);
-        if let Some(reason) = failure.or(quarantined.map(|closed| closed.reason.to_string())) {
-            // Logged there and shown in the store's health; what is durable is served.
+        // Logged there and shown in the store's health; what is durable is served.
+        if let Some(reason) = failure {
             let _error = partition.poison_with(&reason);
+        } else if let Some(closed) = quarantined {
+            partition.quarantine_with(&closed.reason);
         }
         Ok(partition)
     }

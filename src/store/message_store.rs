@@ -32,6 +32,7 @@ use super::options::{StoreOptions, TopicSettings};
 use super::partition::{Opened, PartitionLog, Shared};
 use super::recover::recover;
 use super::recovery_report::RecoveryReport;
+use super::replay::Closed;
 use super::round::Round;
 use super::segment::SegmentList;
 use super::set_aside::{self, Kind};
@@ -241,9 +242,13 @@ impl Store {
         let opened =
             Opened { topic: topic.clone(), index, dir, segments, end: 0, durable: 0, messages: 0, checkpoint: None };
         let partition = PartitionLog::new(Arc::clone(&self.shared), opened, settings);
-        if let Some(closed) = lock(&self.hints).closed.get(&(topic.clone(), index)) {
-            // Answered with and logged from there.
-            let _error = partition.poison_with(&closed.reason);
+        // Answered with and logged from there.
+        match lock(&self.hints).closed.get(&(topic.clone(), index)) {
+            Some(Closed { reason, failed: true }) => {
+                let _error = partition.poison_with(reason);
+            }
+            Some(Closed { reason, failed: false }) => partition.quarantine_with(reason),
+            None => {}
         }
         Ok(self.topics.get_or_insert(partition))
     }

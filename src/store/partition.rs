@@ -99,13 +99,21 @@ pub struct PartitionLog {
     last_sync_ms: AtomicU64,
     /// The flusher knows that there is something to flush.
     flush_scheduled: AtomicBool,
-    poison: OnceLock<Arc<str>>,
+    poison: OnceLock<Poison>,
     full: AtomicBool,
     tail_failed: AtomicBool,
     pub(super) deleted: AtomicBool,
     pub(super) waiters: Waiters,
     /// It is on the flusher's list of partitions that a reader waits for.
     pub(super) flush_asked: AtomicBool,
+}
+
+/// Why a partition takes no more messages.
+#[derive(Debug, Clone)]
+struct Poison {
+    reason: Arc<str>,
+    /// A restart does not help: messages are in quarantine, and an operator has to decide.
+    quarantined: bool,
 }
 
 /// A partition without segments.
@@ -245,9 +253,10 @@ impl PartitionLog {
         self.unflush_interval_ms.store(settings.unflush_interval_ms, Ordering::Relaxed);
     }
 
-    /// Why it takes no more messages until a restart, if so.
+    /// Why it takes no more messages, if so: until a restart, or until an operator has decided about what is in
+    /// quarantine, as the reason says.
     pub fn poison(&self) -> Option<&Arc<str>> {
-        self.poison.get().or_else(|| self.shared.log_poison.get())
+        self.own_poison().or_else(|| self.shared.log_poison.get())
     }
 
     /// Whether its data were deleted: a new one has to be made for further messages.
@@ -262,7 +271,7 @@ impl PartitionLog {
 
     /// Why its own files failed, if they did, and not the commit log.
     pub(super) fn own_poison(&self) -> Option<&Arc<str>> {
-        self.poison.get()
+        self.poison.get().map(|poison| &poison.reason)
     }
 
     pub(super) fn is_poisoned_itself(&self) -> bool {
@@ -378,7 +387,7 @@ impl PartitionLog {
 
     /// Ends writing until a restart: what the kernel holds of the file can no longer be trusted.
     pub(super) fn poison_with(&self, reason: &str) -> AppendError {
-        if self.poison.set(reason.into()).is_ok() {
+        if self.poison.set(Poison { reason: reason.into(), quarantined: false }).is_ok() {
             error!(
                 partition = %self.name,
                 reason,
@@ -388,9 +397,28 @@ impl PartitionLog {
         self.poison_error()
     }
 
+    /// Ends writing until an operator has decided about messages that are in quarantine.
+    pub(super) fn quarantine_with(&self, reason: &str) {
+        if self.poison.set(Poison { reason: reason.into(), quarantined: true }).is_ok() {
+            error!(
+                partition = %self.name,
+                reason,
+                "partition in quarantine: it serves what is in its segments and takes no more messages"
+            );
+        }
+    }
+
     pub(super) fn poison_error(&self) -> AppendError {
-        let reason = self.poison().cloned().unwrap_or_else(|| "its messages could not be made durable".into());
-        AppendError::Poisoned { partition: Arc::clone(&self.name), reason }
+        let partition = Arc::clone(&self.name);
+        match self.poison.get().cloned() {
+            Some(Poison { reason, quarantined: true }) => AppendError::Quarantined { partition, reason },
+            Some(Poison { reason, quarantined: false }) => AppendError::Poisoned { partition, reason },
+            None => {
+                let reason = self.shared.log_poison.get().cloned();
+                let reason = reason.unwrap_or_else(|| "its messages could not be made durable".into());
+                AppendError::Poisoned { partition, reason }
+            }
+        }
     }
 
     /// Remembers whether the disk is full and says so once each time that changes.
