@@ -26,8 +26,8 @@ use super::routes::router;
 use super::stream::Watched;
 use super::token::{AdminToken, TokenError};
 use crate::broker::BrokerControl;
-use crate::broker::activity::Activity;
-use crate::broker::quiet::Quiet;
+use crate::common::activity::Activity;
+use crate::common::quiet::Quiet;
 use crate::config::ServerConfig;
 
 /// Connections at a time; more are closed at once, so that the descriptors of clients and segments stay theirs.

@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use super::activity::Activity;
 use super::batch::Batch;
 use super::counters::Cut;
 use super::held::HeldGets;
@@ -27,6 +26,7 @@ use super::processor::Processor;
 use super::reactor::{InFlight, Reactor};
 use super::room::Room;
 use super::routes::Route;
+use crate::common::activity::Activity;
 use crate::protocol::{Command, DecodeError, Decoder, Limits, PlainPut, Request};
 
 /// Bytes that are read from a socket at a time.

@@ -1,7 +1,7 @@
 //! Which topics are served with which settings, and which of them ZooKeeper is to show.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -9,7 +9,8 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::identity::Identity;
-use super::quiet::Quiet;
+use crate::common::guard::lock;
+use crate::common::quiet::Quiet;
 use crate::config::{Admission, ServerConfig, TopicSettings};
 use crate::id::TopicName;
 use crate::store::{self, Store};
@@ -63,7 +64,7 @@ impl Topics {
     }
 
     fn born(&self) -> MutexGuard<'_, HashSet<TopicName>> {
-        self.born.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.born)
     }
 
     /// The configuration in force.
@@ -128,7 +129,7 @@ impl Topics {
         }
         let limit = config.metaq.max_wildcard_topics;
         if born.len() >= limit {
-            if let Some(refused) = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count() {
+            if let Some(refused) = lock(&self.refusals).count() {
                 warn!(%topic, limit, refused, "refusing a topic beyond maxWildcardTopics");
             }
             return Err(Unborn::TooMany { limit });

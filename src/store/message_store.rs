@@ -20,7 +20,6 @@ use super::committer::{COMMITTERS, Committer, LANES};
 use super::error::{InvalidPartitionRange, StoreError};
 use super::flush::{self, Flusher, LogFlush};
 use super::fs::{FileSystem, is_full};
-use super::guard::lock;
 use super::health::{DataPath, FailedPartition, Health, LogFileCounts};
 use super::housekeeping::{FreeSpace, Housekeeping};
 use super::ids::{self, IdGenerator, WallClock};
@@ -38,6 +37,7 @@ use super::set_aside::{self, Kind};
 use super::stage::Stage;
 use super::times::StoreTimes;
 use super::topics::Topics;
+use crate::common::guard::lock;
 use crate::id::{MessageId, PartitionIndex, TopicName};
 
 /// Directory below `dataLogPath` for everything that is no partition.

@@ -1,6 +1,6 @@
 //! `put` (01 §8.2).
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use tracing::error;
@@ -11,6 +11,7 @@ use crate::broker::realtime::Kind;
 use crate::broker::refusal::Refusal;
 use crate::broker::routes::{Era, Route};
 use crate::broker::topics::{settings_of, store_settings};
+use crate::common::guard::lock;
 use crate::config::TopicSettings;
 use crate::id::{PartitionIndex, TopicName};
 use crate::message::{NO_CHECKSUM, checksum};
@@ -113,7 +114,7 @@ impl Processor {
         let created =
             created.inspect(|log| log.set_settings(&store_settings(settings_of(&self.topics.config(), &name))));
         created.map_err(|error| {
-            if let Some(failures) = self.partition_failures.lock().unwrap_or_else(PoisonError::into_inner).count() {
+            if let Some(failures) = lock(&self.partition_failures).count() {
                 error!(topic, %partition, %error, failures, "cannot make a partition");
             }
             error.to_string()
