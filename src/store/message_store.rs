@@ -255,7 +255,7 @@ impl Store {
     /// When the path cannot be used, or the store is closed.
     pub fn add_data_path(&self, path: &Path) -> Result<(), StoreError> {
         let mut locks = lock(&self.locks);
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(StoreError::Closed);
         }
         self.add_path(&mut locks, &absolute(path)?)
