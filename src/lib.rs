@@ -33,6 +33,8 @@ pub mod broker;
 #[cfg(feature = "broker")]
 pub mod cli;
 #[cfg(feature = "broker")]
+mod common;
+#[cfg(feature = "broker")]
 pub mod config;
 #[cfg(feature = "broker")]
 pub mod store;

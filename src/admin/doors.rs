@@ -8,8 +8,8 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -23,7 +23,8 @@ use super::answer::Failure;
 use super::app::App;
 use super::probes;
 use super::token::AdminToken;
-use crate::broker::quiet::Quiet;
+use crate::common::guard::lock;
+use crate::common::quiet::Quiet;
 
 /// Shortest time between two log lines about refused requests.
 const LOG_PERIOD: Duration = Duration::from_secs(10);
@@ -136,7 +137,7 @@ impl Doors {
             count.fetch_add(1, Ordering::Relaxed);
         }
         // Nothing of the request itself: a client may put its token anywhere.
-        if let Some(refused) = self.log.lock().unwrap_or_else(PoisonError::into_inner).count() {
+        if let Some(refused) = lock(&self.log).count() {
             let peer = peer.map(|Peer(address)| address.to_string());
             warn!(peer, %door, refused, "refusing a request to the http port");
         }

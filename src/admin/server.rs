@@ -26,8 +26,8 @@ use super::routes::router;
 use super::stream::Watched;
 use super::token::{AdminToken, TokenError};
 use crate::broker::BrokerControl;
-use crate::broker::activity::Activity;
-use crate::broker::quiet::Quiet;
+use crate::common::activity::Activity;
+use crate::common::quiet::Quiet;
 use crate::config::ServerConfig;
 
 /// Connections at a time; more are closed at once, so that the descriptors of clients and segments stay theirs.
@@ -48,7 +48,7 @@ const FAREWELL_TIME: Duration = Duration::from_secs(1);
 /// Pause after a failed accept: typically no descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Shortest time between two log lines about refused connections.
+/// Shortest time between two log lines about connections that are not served, of each kind.
 const REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 
 /// Where to listen, and who may change something.
@@ -147,7 +147,7 @@ struct Acceptor {
 impl Acceptor {
     async fn run(self, listener: TcpListener) {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let mut refused = Quiet::new(REFUSAL_LOG_PERIOD);
+        let [mut failed, mut refused] = [(); 2].map(|()| Quiet::new(REFUSAL_LOG_PERIOD));
         loop {
             let accepted = tokio::select! {
                 () = self.stop.cancelled() => return,
@@ -156,7 +156,9 @@ impl Acceptor {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    warn!(%error, "cannot accept a connection to the http port; if descriptors have run out, raise the limit of open files");
+                    if let Some(failures) = failed.count() {
+                        warn!(%error, failures, "cannot accept a connection to the http port; if descriptors have run out, raise the limit of open files");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::broker::activity::Activity;
+use crate::common::activity::Activity;
 
 /// See the module.
 #[derive(Debug)]

@@ -18,7 +18,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
-use super::activity::Activity;
 use super::batch::Batch;
 use super::counters::Cut;
 use super::held::HeldGets;
@@ -27,6 +26,7 @@ use super::processor::Processor;
 use super::reactor::{InFlight, Reactor};
 use super::room::Room;
 use super::routes::Route;
+use crate::common::activity::Activity;
 use crate::protocol::{Command, DecodeError, Decoder, Limits, PlainPut, Request};
 
 /// Bytes that are read from a socket at a time.
@@ -131,7 +131,7 @@ pub(super) async fn serve(
         Ok(InputEnd::Quit) => linger(&mut read, LINGER_AFTER_FAULT).await,
         Ok(InputEnd::Late) => {
             counters.cut(Cut::Late);
-            info!(%peer, limit = ?BODY_TIME, "closing a connection whose command takes too long to arrive");
+            info!(%peer, "closing a connection whose large command takes too long to arrive");
             linger(&mut read, LINGER_AFTER_FAULT).await;
         }
         Ok(InputEnd::Malformed(error)) => {
@@ -177,10 +177,12 @@ impl Arrival {
     async fn late(&self, missing: usize, room: &Room) {
         let arrived = self.missing.saturating_sub(missing) as u64;
         let slow = self.since + BODY_GRACE + Duration::from_secs(arrived / BODY_BYTES_PER_SECOND);
-        tokio::time::sleep_until(slow).await;
-        let contended = room.contended();
+        let given_way = async {
+            tokio::time::sleep_until(slow).await;
+            room.contended().await;
+        };
         tokio::select! {
-            () = contended => {}
+            () = given_way => {}
             () = tokio::time::sleep_until(self.since + BODY_TIME) => {}
         }
     }
@@ -387,4 +389,19 @@ async fn fill(
         })
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_its_time_and_no_more_however_much_of_it_has_arrived() {
+        let room = Room::new(1 << 20);
+        for arrived in [0, 1 << 20, 64 << 20] {
+            let arrival = Arrival { _room: None, since: Instant::now(), missing: 64 << 20 };
+            arrival.late((64 << 20) - arrived, &room).await;
+            assert_eq!(arrival.since.elapsed().as_secs(), BODY_TIME.as_secs(), "{arrived}");
+        }
+    }
 }

@@ -116,7 +116,8 @@ pub struct Traffic {
     pub refused_connections: u64,
     /// Answers that are no success, by status.
     pub refusals: Vec<(Status, u64)>,
-    /// Connections that the broker closed of its own accord, by reason: `malformed`, `silent`, `late` or `disk`.
+    /// Connections that the broker closed of its own accord, by reason: `malformed`, `silent`, `late`, `disk` or
+    /// `unsent`.
     pub cut_connections: Vec<(&'static str, u64)>,
 }
 

@@ -3,7 +3,7 @@
 //! They hold neither a task nor a buffer: a place among the waiters of the partition, and an entry here. Whoever makes
 //! messages visible wakes the connection once, and it answers what can be answered. Other commands go on meanwhile.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::batch::{Batch, COMMAND_BYTES};
 use super::outbound::{AnswerSender, Answers};
 use super::processor::{AtEnd, Processor};
+use crate::common::guard::lock;
 use crate::store::Waiter;
 
 /// Gets that a connection may have waiting; what comes beyond is answered at once.
@@ -140,6 +141,6 @@ impl HeldGets {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }

@@ -39,6 +39,7 @@ const UNREGISTER_TIME: Duration = Duration::from_secs(5);
 
 /// The same for a stop in a hurry: enough if ZooKeeper answers.
 const HURRIED_UNREGISTER_TIME: Duration = Duration::from_millis(500);
+
 /// Longest pause of a stop in local mode: the watches of every client fire at once when the nodes go, as all are connected
 /// to this process.
 const LOCAL_SYNC_TIME: Duration = Duration::from_secs(1);
@@ -258,11 +259,6 @@ impl Broker {
             Some(registration) => registration.registered().await,
             None => Ok(()),
         }
-    }
-
-    /// Where the registration stands; `None` without ZooKeeper.
-    pub fn registration_state(&self) -> Option<RegistrationState> {
-        self.control.registration()
     }
 
     /// Stops: everything that was answered stays, what is on its way is answered. `hurry` cuts the waiting for clients

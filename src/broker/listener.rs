@@ -14,8 +14,8 @@ use tracing::{debug, warn};
 
 use super::connection::{self, ConnectionLimits};
 use super::processor::Processor;
-use super::quiet::Quiet;
 use super::reactors::Reactors;
+use crate::common::quiet::Quiet;
 
 /// Connections that may wait to be accepted, as in the reference (01 §1).
 const BACKLOG: u32 = 1000;

@@ -16,7 +16,6 @@
 //! | `counters`, `realtime` | what `stats` and the metrics tell |
 //! | `control`, `status`, `topic_status` | [`BrokerControl`]: what operators' interfaces may know and do |
 
-pub(crate) mod activity;
 mod batch;
 mod connection;
 mod control;
@@ -28,7 +27,6 @@ mod lifecycle;
 mod listener;
 mod outbound;
 mod processor;
-pub(crate) mod quiet;
 mod reactor;
 mod reactors;
 mod realtime;

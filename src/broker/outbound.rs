@@ -11,10 +11,10 @@ use tokio::net::tcp::WriteHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
-use super::activity::Activity;
 use super::counters::Counters;
 use super::transfer::send_region;
 use super::unsent::{UnsentBytes, UnsentOf};
+use crate::common::activity::Activity;
 use crate::store::Region;
 
 /// Bytes of answers that are gathered into one write.

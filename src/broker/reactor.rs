@@ -6,13 +6,14 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
 use super::outbound::{AnswerSender, Answers};
 use super::processor::Processor;
+use crate::common::guard::lock;
 use crate::store::{AppendGroup, AppendSink};
 
 /// A turn's only group is stored without a committer's thread if it has at most so many messages.
@@ -49,10 +50,6 @@ impl fmt::Debug for Reactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reactor").finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Reactor {

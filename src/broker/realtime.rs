@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+use crate::common::guard::lock;
 
 /// The counters start over by themselves after this time.
 const RESET_PERIOD: Duration = Duration::from_secs(30 * 60);
@@ -107,7 +109,7 @@ impl Realtime {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         if state.since.elapsed() >= RESET_PERIOD {
             state.reset();
         }

@@ -4,7 +4,7 @@
 //! cannot be used, is refused as a whole. What counts is what the file says, not when it was written.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use super::processor::Processor;
 use super::retention::RetentionHandle;
 use super::topics::{settings_of, store_settings};
+use crate::common::guard::lock;
 use crate::config::{Changes, ConfigError, ServerConfig};
 use crate::store::StoreError;
 
@@ -76,7 +77,7 @@ impl Reloader {
 
     /// How the last one ended; `None` if there was none.
     pub(super) fn last(&self) -> Option<LastReload> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.last).clone()
     }
 
     /// Reads the file again and takes it over.
@@ -91,14 +92,14 @@ impl Reloader {
     }
 
     fn reload_now(&self) -> Result<ReloadReport, ReloadError> {
-        let _turn = self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = lock(&self.one_at_a_time);
         let result = self.take_over();
         match &result {
             Ok(report) => report.log(),
             Err(error) => warn!("{error}"),
         }
         let refused = result.as_ref().err().map(ToString::to_string);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(LastReload { at: SystemTime::now(), refused });
+        *lock(&self.last) = Some(LastReload { at: SystemTime::now(), refused });
         result
     }
 

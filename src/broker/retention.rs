@@ -18,6 +18,7 @@ use tracing::{debug, info, warn};
 
 use self::timetable::Timetable;
 use super::topics::{Topics, settings_of};
+use crate::common::guard::lock;
 use crate::config::{CronExpression, DeletePolicy, local_text, local_zone, zone_name};
 use crate::id::TopicName;
 use crate::store::Store;
@@ -118,7 +119,7 @@ impl Retention {
     /// Stops, and waits until it has: at most for the removal of a segment, or for a piece of one to be compressed.
     pub(super) fn stop(&self) {
         self.request_stop();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = lock(&self.thread).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             warn!("the thread of the retention panicked");
         }
@@ -165,16 +166,16 @@ struct Worker {
 
 impl Worker {
     fn signal(&self, change: impl FnOnce(&mut Signals)) {
-        change(&mut self.signals.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut lock(&self.signals));
         self.signalled.notify_all();
     }
 
     fn is_stopping(&self) -> bool {
-        self.signals.lock().unwrap_or_else(PoisonError::into_inner).stop
+        lock(&self.signals).stop
     }
 
     fn totals(&self) -> MutexGuard<'_, RetentionTotals> {
-        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.totals)
     }
 
     fn work(&self, mut timetable: Timetable) {
@@ -204,7 +205,7 @@ impl Worker {
     fn sleep_until(&self, time: Option<Timestamp>) -> Signals {
         let until = |time: Timestamp| Duration::try_from(Timestamp::now().duration_until(time)).unwrap_or_default();
         let sleep = time.map_or(LONGEST_SLEEP, until).min(LONGEST_SLEEP);
-        let signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let signals = lock(&self.signals);
         let nothing = |signals: &mut Signals| !signals.stop && !signals.changed;
         let (mut signals, _) =
             self.signalled.wait_timeout_while(signals, sleep, nothing).unwrap_or_else(PoisonError::into_inner);

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
+use crate::common::guard::{read, write};
 use crate::id::PartitionIndex;
 use crate::store::PartitionLog;
 
@@ -56,7 +57,7 @@ pub(super) struct Routes {
 
 impl Routes {
     pub(super) fn find(&self, topic: &str) -> Option<Arc<Route>> {
-        self.map.read().unwrap_or_else(PoisonError::into_inner).get(topic).cloned()
+        read(&self.map).get(topic).cloned()
     }
 
     /// The present era: to be asked before the configuration is.
@@ -66,7 +67,7 @@ impl Routes {
 
     /// Forgets everything, also what is being learned under the configuration that was in force until now.
     pub(super) fn forget_all(&self) {
-        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+        let mut map = write(&self.map);
         self.era.fetch_add(1, Ordering::AcqRel);
         map.clear();
     }
@@ -83,7 +84,7 @@ impl Routes {
             let places = usize::try_from(num_partitions).unwrap_or(0);
             let partitions = std::iter::repeat_with(OnceLock::new).take(places).collect();
             let route = Arc::new(Route { topic: topic.into(), era, partitions, statistics });
-            let mut routes = self.map.write().unwrap_or_else(PoisonError::into_inner);
+            let mut routes = write(&self.map);
             if self.era() == era {
                 routes.insert(topic.into(), Arc::clone(&route));
             }

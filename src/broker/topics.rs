@@ -1,7 +1,7 @@
 //! Which topics are served with which settings, and which of them ZooKeeper is to show.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -9,10 +9,11 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::identity::Identity;
-use super::quiet::Quiet;
+use crate::common::guard::lock;
+use crate::common::quiet::Quiet;
 use crate::config::{Admission, ServerConfig, TopicSettings};
 use crate::id::TopicName;
-use crate::store::{self, Store};
+use crate::store::{self, PartitionLog, Store};
 use crate::zk::{DesiredState, TopicRegistration};
 
 /// Shortest time between two log lines about topics that cannot be born.
@@ -21,7 +22,7 @@ const REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 /// The topics of a broker: those of its configuration, those found on disk, and those born from a wildcard pattern.
 #[derive(Debug)]
 pub(super) struct Topics {
-    /// Replaced by a reload, with `born` held.
+    /// Replaced with `born` held, and by a reload alone.
     config: ArcSwap<ServerConfig>,
     /// Topics without a section of their own that are shown in ZooKeeper: found on disk or born since.
     born: Mutex<HashSet<TopicName>>,
@@ -63,7 +64,7 @@ impl Topics {
     }
 
     fn born(&self) -> MutexGuard<'_, HashSet<TopicName>> {
-        self.born.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.born)
     }
 
     /// The configuration in force.
@@ -74,13 +75,13 @@ impl Topics {
     /// Serves the topics of another configuration from now on. One that had a section or a pattern and has neither any
     /// more disappears from ZooKeeper; one that was only found on disk stays.
     pub(super) fn reload(&self, new: Arc<ServerConfig>, store: &Store) {
+        let with_data = store.topics();
         let mut born = self.born();
         let old = self.config.swap(Arc::clone(&new));
         let was_admitted = |name: &TopicName| old.topics.admission(name.as_str()).is_some();
         let is_configured = |name: &TopicName| new.topics.configured(name.as_str()).is_some();
         let is_gone = |name: &TopicName| was_admitted(name) && new.topics.admission(name.as_str()).is_none();
         // One that has lost its section but is admitted by a pattern lives on if it has data.
-        let with_data = store.topics();
         let lives_on = old.topics.iter().map(|topic| &topic.name).filter(|&name| with_data.contains_key(name));
         born.extend(lives_on.cloned());
         born.retain(|name| !is_configured(name) && !is_gone(name));
@@ -92,6 +93,13 @@ impl Topics {
             desired.checksum = new.checksum;
             desired.topics = topics;
         });
+    }
+
+    /// Gives a partition that was just made the settings in force: a reload that came in between has not seen it.
+    pub(super) fn apply_settings(&self, log: &PartitionLog) {
+        // A reload that comes now waits, so its settings are not overwritten by older ones.
+        let _held = self.born();
+        log.set_settings(&store_settings(settings_of(&self.config(), log.topic())));
     }
 
     /// What the registration is to bring about.
@@ -128,7 +136,8 @@ impl Topics {
         }
         let limit = config.metaq.max_wildcard_topics;
         if born.len() >= limit {
-            if let Some(refused) = self.refusals.lock().unwrap_or_else(PoisonError::into_inner).count() {
+            drop(born);
+            if let Some(refused) = lock(&self.refusals).count() {
                 warn!(%topic, limit, refused, "refusing a topic beyond maxWildcardTopics");
             }
             return Err(Unborn::TooMany { limit });

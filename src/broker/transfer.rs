@@ -18,8 +18,8 @@ use rustix::io::ReadWriteFlags;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::activity::Activity;
 use super::outbound::{OutputError, write_all};
+use crate::common::activity::Activity;
 use crate::store::Region;
 
 /// Regions up to this size join what is pending, so that many small answers leave in one write.

@@ -7,13 +7,14 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::activity::Activity;
+use crate::common::activity::Activity;
+use crate::common::guard::lock;
 
 /// What each connection may have unsent however little room there is: requests that are answered one by one never wait.
 const ALWAYS_BYTES: usize = 64 << 10;
@@ -89,7 +90,7 @@ impl Unsent {
     }
 
     fn shares(&self) -> MutexGuard<'_, HashMap<u64, Arc<Share>>> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shares)
     }
 }
 

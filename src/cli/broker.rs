@@ -22,7 +22,7 @@ const PLUGINS: [(&str, &str); 4] = [
     ("metaslave", "asynchronous replication"),
     ("samsa", "synchronous replication, as the master"),
     ("gregor", "synchronous replication, as the slave"),
-    ("jettyBroker", "the HTTP interface"),
+    ("jettyBroker", "messages over HTTP"),
 ];
 
 /// Arguments of `metaq broker`.

@@ -8,9 +8,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::output::tell;
+use crate::common::guard::lock;
 
 /// How much of a log is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl LogFile {
     /// Writes one line, which brings its own end.
     pub(super) fn line(&self, line: &[u8]) {
         // Standard error may be slow; nobody else waits for it.
-        let trouble = self.0.lock().unwrap_or_else(PoisonError::into_inner).line(line);
+        let trouble = lock(&self.0).line(line);
         if let Some(trouble) = trouble {
             tell(format_args!("metaq: {trouble}; told once, the broker goes on"));
         }

@@ -1,7 +1,7 @@
 //! Which brokers a command talks to: one given by its address, or those that ZooKeeper knows.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -9,6 +9,7 @@ use bytestring::ByteString;
 use tokio::sync::OnceCell;
 
 use crate::client::{BrokerClient, ClientError, ConnectionOptions};
+use crate::common::guard::lock;
 use crate::id::{BrokerId, BrokerUrl, Partition, PartitionIndex, TopicName};
 use crate::zk::{Cluster, Coordinator, ZooKeeper, ZooKeeperOptions, connected};
 
@@ -159,7 +160,7 @@ impl Target {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.connections)
     }
 
     /// Ends the ZooKeeper session, if there is one.

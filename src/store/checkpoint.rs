@@ -15,9 +15,9 @@ use super::commit_log::pool::{Pool, Sealed};
 use super::commit_log::walk::walk;
 use super::error::AppendError;
 use super::fs::{is_full, read_exact_at};
-use super::guard::lock;
 use super::partition::PartitionLog;
 use super::set_aside::{self, Kind};
+use crate::common::guard::lock;
 
 /// How soon something that failed for want of space or of descriptors is tried again.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);

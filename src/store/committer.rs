@@ -10,9 +10,9 @@ use tracing::error;
 use super::append::AppendGroup;
 use super::commit_log::syncs::{Lane, Syncs};
 use super::error::AppendError;
-use super::guard::lock;
 use super::round::{Written, answer, settle};
 use super::stage::{Stage, Staging};
+use crate::common::guard::lock;
 
 /// Threads that write and sync in turn. On a quick disk one does all the work; where a sync takes long, the next one writes
 /// what came meanwhile and begins its own.

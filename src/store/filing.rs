@@ -11,9 +11,9 @@ use bytes::Bytes;
 use super::commit_log::table::Checkpoint;
 use super::error::AppendError;
 use super::fs::{is_device_error, is_full, is_out_of_resources, write_all_at};
-use super::guard::lock;
 use super::partition::{Entries, PartitionLog};
 use super::segment::Segment;
+use crate::common::guard::lock;
 
 impl PartitionLog {
     /// Takes records that have their offsets into the tail; `true` if the caller has to file it.

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::commit_log::syncs::{Lane, Syncs};
 use super::committer::FLUSH_LANE;
-use super::guard::lock;
 use super::housekeeping::Housekeeping;
 use super::partition::PartitionLog;
 use super::stage::Stage;
 use super::topics::Topics;
+use crate::common::guard::lock;
 
 /// Longest sleep; a changed interval takes effect within it.
 const MAX_SLEEP: Duration = Duration::from_secs(1);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::fs::FileSystem;
-use super::guard::lock;
 use super::health::LowSpace;
 use super::ids::IdGenerator;
+use crate::common::guard::lock;
 
 /// How often free space is looked at.
 const FREE_SPACE_PERIOD: Duration = Duration::from_secs(5);

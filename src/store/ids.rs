@@ -9,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::{info, warn};
 
-use super::guard::lock;
 use super::id_file::{IdFile, Reserved};
+use crate::common::guard::lock;
 use crate::id::{BrokerId, MessageId};
 
 /// Milliseconds of 1970 at which the time of ids begins.

@@ -20,7 +20,6 @@ use super::committer::{COMMITTERS, Committer, LANES};
 use super::error::{InvalidPartitionRange, StoreError};
 use super::flush::{self, Flusher, LogFlush};
 use super::fs::{FileSystem, is_full};
-use super::guard::lock;
 use super::health::{DataPath, FailedPartition, Health, LogFileCounts};
 use super::housekeeping::{FreeSpace, Housekeeping};
 use super::ids::{self, IdGenerator, WallClock};
@@ -39,6 +38,7 @@ use super::set_aside::{self, Kind};
 use super::stage::Stage;
 use super::times::StoreTimes;
 use super::topics::Topics;
+use crate::common::guard::lock;
 use crate::id::{MessageId, PartitionIndex, TopicName};
 
 /// Directory below `dataLogPath` for everything that is no partition.
@@ -260,7 +260,7 @@ impl Store {
     /// When the path cannot be used, or the store is closed.
     pub fn add_data_path(&self, path: &Path) -> Result<(), StoreError> {
         let mut locks = lock(&self.locks);
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(StoreError::Closed);
         }
         self.add_path(&mut locks, &absolute(path)?)

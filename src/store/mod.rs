@@ -23,7 +23,6 @@ mod filing;
 mod flush;
 mod format;
 mod fs;
-mod guard;
 mod health;
 mod histogram;
 mod housekeeping;

@@ -9,9 +9,9 @@ use bytes::Bytes;
 
 use super::error::ReadError;
 use super::fs::{DataFile, read_exact_at};
-use super::guard::lock;
 use super::partition::{PartitionLog, offset as to_offset};
 use super::segment::Segment;
+use crate::common::guard::lock;
 use crate::id::Offset;
 use crate::message::{HEADER_LEN, RecordHeader};
 

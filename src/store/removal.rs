@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use tracing::{debug, warn};
 
 use super::error::{AppendError, StoreError};
-use super::guard::lock;
 use super::partition::{Entries, PartitionLog};
 use super::segment::Segment;
+use crate::common::guard::lock;
 
 impl PartitionLog {
     /// Removes segments from the oldest on while `is_due` says so, never the last one and none that ends behind

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::append::AppendGroup;
 use super::commit_log::syncs::{Covered, Syncs};
 use super::committer::COMMITTERS;
-use super::guard::lock;
 use super::round::{Round, Written};
+use crate::common::guard::lock;
 
 /// Syncs at the same time take longer each, so a further one only pays where a usual one takes at least so long: then they
 /// are spread evenly.

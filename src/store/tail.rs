@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::guard::lock;
 use super::partition::PartitionLog;
+use crate::common::guard::lock;
 
 /// A tail of this size is written at once,
 pub(super) const TAIL_BYTES: usize = 64 * 1024;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
-use super::guard::{read, write};
 use super::partition::PartitionLog;
+use crate::common::guard::{read, write};
 use crate::id::{PartitionIndex, TopicName};
 
 type Partitions = BTreeMap<PartitionIndex, Arc<PartitionLog>>;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::fs::FileSystem;
-use super::guard::lock;
+use crate::common::guard::lock;
 
 /// A file system.
 #[derive(Debug, Default)]

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-use super::guard::lock;
 use super::partition::PartitionLog;
+use crate::common::guard::lock;
 
 /// The waiters of one partition.
 ///

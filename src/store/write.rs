@@ -8,9 +8,9 @@ use super::append::LargeBody;
 use super::error::AppendError;
 use super::format::{FileName, parse_file_name, segment_file_name};
 use super::fs::Kind;
-use super::guard::lock;
 use super::partition::{NO_SEGMENT, PartitionLog};
 use super::segment::Segment;
+use crate::common::guard::lock;
 use crate::id::MessageId;
 use crate::message::{HEADER_LEN, RecordHeader};
 

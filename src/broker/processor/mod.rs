@@ -18,13 +18,13 @@ use bytes::BytesMut;
 use super::batch::Batch;
 use super::counters::Counters;
 use super::identity::{Identity, VERSION};
-use super::quiet::Quiet;
 use super::realtime::Realtime;
 use super::refusal::Refusal;
 use super::room::Room;
 use super::routes::Routes;
 use super::topics::Topics;
 use super::unsent::Unsent;
+use crate::common::quiet::Quiet;
 use crate::protocol::{Opaque, Request, Response, Status, TransactionType};
 use crate::store::{Committer, Store};
 

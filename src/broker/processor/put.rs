@@ -1,6 +1,6 @@
 //! `put` (01 §8.2).
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use tracing::error;
@@ -10,7 +10,8 @@ use crate::broker::batch::Batch;
 use crate::broker::realtime::Kind;
 use crate::broker::refusal::Refusal;
 use crate::broker::routes::{Era, Route};
-use crate::broker::topics::{settings_of, store_settings};
+use crate::broker::topics::store_settings;
+use crate::common::guard::lock;
 use crate::config::TopicSettings;
 use crate::id::{PartitionIndex, TopicName};
 use crate::message::{NO_CHECKSUM, checksum};
@@ -109,11 +110,8 @@ impl Processor {
         let name = TopicName::new(topic).map_err(|error| error.to_string())?;
         self.topics.announce(&name).map_err(|error| error.to_string())?;
         let created = self.store.get_or_create(&name, partition, &store_settings(settings));
-        // A reload that came in between has not seen it, or has left it with older settings.
-        let created =
-            created.inspect(|log| log.set_settings(&store_settings(settings_of(&self.topics.config(), &name))));
-        created.map_err(|error| {
-            if let Some(failures) = self.partition_failures.lock().unwrap_or_else(PoisonError::into_inner).count() {
+        created.inspect(|log| self.topics.apply_settings(log)).map_err(|error| {
+            if let Some(failures) = lock(&self.partition_failures).count() {
                 error!(topic, %partition, %error, failures, "cannot make a partition");
             }
             error.to_string()

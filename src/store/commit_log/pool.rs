@@ -9,9 +9,9 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::format::file_name;
+use crate::common::guard::lock;
 use crate::store::error::AppendError;
 use crate::store::fs::{Access, DataFile, FileSystem, Kind, write_all_at};
-use crate::store::guard::lock;
 use crate::store::health::LogFileCounts;
 use crate::store::partition::PartitionLog;
 

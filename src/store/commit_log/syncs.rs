@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use tracing::{error, info};
 
 use super::pool::LogFile;
-use crate::store::guard::lock;
+use crate::common::guard::lock;
 use crate::store::partition::{PartitionLog, Shared, Unsynced};
 use crate::store::times::StoreTimes;
 

@@ -9,10 +9,10 @@ use super::format::{Begun, FileHeader, HEADER_LEN, Seed, begin_forget, begin_rec
 use super::pool::{LogFile, Pool, Sealed};
 use super::syncs::{Covered, Lane, Syncs, poison};
 use super::table::Checkpoint;
+use crate::common::guard::lock;
 use crate::store::checkpoint::Checkpointer;
 use crate::store::error::AppendError;
 use crate::store::fs::write_all_at;
-use crate::store::guard::lock;
 use crate::store::partition::{PartitionLog, Shared, Unsynced};
 use crate::store::topics::Topics;
 

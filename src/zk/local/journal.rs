@@ -99,7 +99,8 @@ impl Journal {
                 return Err(JournalError::Damaged { path, reason: "it is missing beside its snapshot".to_owned() });
             }
             let header = LogHeader { log_id, base: 0 };
-            let log = begin_log(&*fs, dir, header)?;
+            let log = write_new_log(&*fs, dir, header)?;
+            put_new_log_in_place(&*fs, dir)?;
             let fold_at = fold_point(0);
             return Ok((Self { fs, dir: dir.to_owned(), log, header, end: LOG_HEADER_BYTES, fold_at }, state));
         };
@@ -142,20 +143,25 @@ impl Journal {
     }
 
     /// Writes a snapshot of the state, which is that after the last transaction, and begins a new log. If there is no
-    /// room for it, that is logged and tried again when the log has grown.
+    /// room for either, that is logged and tried again when the log has grown.
     ///
     /// # Errors
     /// When it is unknown which log the disk holds. Nothing may be stored any more then.
     pub(super) fn fold(&mut self, state: &State) -> Result<(), JournalError> {
         let bytes = write_snapshot(state);
-        if let Err(error) = self.replace_snapshot(&bytes) {
-            warn!(%error, "no snapshot of the zookeeper of local mode; its log goes on");
-            self.fold_at = self.end + LOG_BYTES;
-            return Ok(());
-        }
         // Another mark, so that frames of the two logs are told apart.
         let header = LogHeader { log_id: self.header.log_id.wrapping_add(1), base: state.zxid };
-        self.log = begin_log(&*self.fs, &self.dir, header)?;
+        let new = self.replace_snapshot(&bytes).and_then(|()| write_new_log(&*self.fs, &self.dir, header));
+        let log = match new {
+            Ok(log) => log,
+            Err(error) => {
+                warn!(%error, "no snapshot of the zookeeper of local mode; its log goes on");
+                self.fold_at = self.end + LOG_BYTES;
+                return Ok(());
+            }
+        };
+        put_new_log_in_place(&*self.fs, &self.dir)?;
+        self.log = log;
         self.header = header;
         self.end = LOG_HEADER_BYTES;
         self.fold_at = fold_point(bytes.len() as u64);
@@ -165,7 +171,6 @@ impl Journal {
 
     fn replace_snapshot(&self, bytes: &[u8]) -> Result<(), JournalError> {
         let new = temporary(&self.dir, SNAPSHOT);
-        remove_if_there(&*self.fs, &new)?;
         write_file(&*self.fs, &new, bytes)?;
         let path = self.dir.join(SNAPSHOT);
         self.fs.rename(&new, &path).map_err(failed("replace", &path))?;
@@ -218,21 +223,25 @@ fn remove_if_there(fs: &dyn FileSystem, path: &Path) -> Result<(), JournalError>
     }
 }
 
-/// A new file with a content that is durable; its name is not.
+/// A new file with a content that is durable, in the place of what an earlier attempt left; its name is not durable.
 fn write_file(fs: &dyn FileSystem, path: &Path, bytes: &[u8]) -> Result<Arc<dyn DataFile>, JournalError> {
+    remove_if_there(fs, path)?;
     let file = fs.create(path).map_err(failed("make", path))?;
     write_all_at(&*file, &mut [io::IoSlice::new(bytes)], 0).map_err(failed("write", path))?;
     file.sync_data().map_err(failed("sync", path))?;
     Ok(file)
 }
 
-/// Puts an empty log in the place of the present one, if there is one.
-fn begin_log(fs: &dyn FileSystem, dir: &Path, header: LogHeader) -> Result<Arc<dyn DataFile>, JournalError> {
-    let (new, path) = (temporary(dir, LOG), dir.join(LOG));
-    let log = write_file(fs, &new, &header.bytes())?;
-    fs.rename(&new, &path).map_err(failed("replace", &path))?;
-    fs.sync_dir(dir).map_err(failed("sync", dir))?;
-    Ok(log)
+/// An empty log beside the present one.
+fn write_new_log(fs: &dyn FileSystem, dir: &Path, header: LogHeader) -> Result<Arc<dyn DataFile>, JournalError> {
+    write_file(fs, &temporary(dir, LOG), &header.bytes())
+}
+
+/// Puts it in the place of the present one, if there is one.
+fn put_new_log_in_place(fs: &dyn FileSystem, dir: &Path) -> Result<(), JournalError> {
+    let path = dir.join(LOG);
+    fs.rename(&temporary(dir, LOG), &path).map_err(failed("replace", &path))?;
+    fs.sync_dir(dir).map_err(failed("sync", dir))
 }
 
 /// What the disk holds of a file: after a failed sync in the life of an earlier process the system may show other bytes.

@@ -45,7 +45,7 @@ pub(super) const MAX_TREE_BYTES: usize = 256 << 20;
 /// Bytes of the log after which it is folded into a new snapshot, if the snapshot is not larger than that anyway.
 pub(super) const LOG_BYTES: u64 = 16 << 20;
 
-/// Requests, and bytes of transactions, that share one sync.
+/// Requests that share one sync, and bytes of transactions, or of answers, beyond which no more join them.
 pub(super) const MAX_BATCH: usize = 1_000;
 /// See [`MAX_BATCH`].
 pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;

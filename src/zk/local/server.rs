@@ -23,10 +23,14 @@ use super::limits::{MAX_CONNECTIONS, MAX_IN_FLIGHT_BYTES};
 use super::random::Random;
 use super::sessions::ConnectionId;
 use super::worker::{Command, Worker};
+use crate::common::quiet::Quiet;
 use crate::store::FileSystem;
 
 /// Pause after a failed accept: typically no descriptor is free.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Shortest time between two log lines about connections that are not served, of each kind.
+const REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 
 /// Why the server of local mode does not start.
 #[derive(Debug, thiserror::Error)]
@@ -168,6 +172,7 @@ struct Acceptor {
 
 impl Acceptor {
     async fn run(self, listener: TcpListener) {
+        let [mut failed, mut refused] = [(); 2].map(|()| Quiet::new(REFUSAL_LOG_PERIOD));
         loop {
             let accepted = tokio::select! {
                 () = self.stop.cancelled() => return,
@@ -176,13 +181,17 @@ impl Acceptor {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    warn!(%error, "cannot accept a zookeeper connection; if descriptors have run out, raise the limit of open files");
+                    if let Some(failures) = failed.count() {
+                        warn!(%error, failures, "cannot accept a zookeeper connection; if descriptors have run out, raise the limit of open files");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
             let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-                warn!(%peer, limit = MAX_CONNECTIONS, "closing a zookeeper connection: there are too many");
+                if let Some(refused) = refused.count() {
+                    warn!(%peer, limit = MAX_CONNECTIONS, refused, "closing a zookeeper connection: there are too many");
+                }
                 continue;
             };
             self.serve(stream, peer, place);

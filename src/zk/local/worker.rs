@@ -47,12 +47,14 @@ pub(super) struct Worker {
     outboxes: HashMap<ConnectionId, Outbox>,
     /// What waits for the sync.
     held: Vec<(ConnectionId, Outgoing, Option<OwnedSemaphorePermit>)>,
+    /// Bytes of the frames among it.
+    held_bytes: usize,
     figures: Vec<oneshot::Sender<Figures>>,
 }
 
 impl Worker {
     pub(super) fn new(engine: Engine, journal: Journal) -> Self {
-        Self { engine, journal, outboxes: HashMap::new(), held: Vec::new(), figures: Vec::new() }
+        Self { engine, journal, outboxes: HashMap::new(), held: Vec::new(), held_bytes: 0, figures: Vec::new() }
     }
 
     /// Works until nobody can command it any more, or until the disk fails. Then every connection is closed without
@@ -100,7 +102,7 @@ impl Worker {
         let Some(first) = first else { return true };
         self.take(first);
         for _ in 1..MAX_BATCH {
-            if self.engine.unsaved() >= MAX_BATCH_BYTES {
+            if self.engine.unsaved().max(self.held_bytes) >= MAX_BATCH_BYTES {
                 return false;
             }
             match commands.try_recv() {
@@ -135,6 +137,9 @@ impl Worker {
     /// Keeps what the engine says until it is stored; the place goes with the answer.
     fn hold(&mut self, mut place: Option<(ConnectionId, OwnedSemaphorePermit)>) {
         for Output { to, what } in self.engine.take_outputs() {
+            if let Outgoing::Answer(frame) | Outgoing::Event(frame) = &what {
+                self.held_bytes += frame.len();
+            }
             let is_answer = matches!(what, Outgoing::Answer(_)) && place.as_ref().is_some_and(|(id, _)| *id == to);
             let place = if is_answer { place.take().map(|(_, place)| place) } else { None };
             self.held.push((to, what, place));
@@ -147,6 +152,7 @@ impl Worker {
         if !unsaved.is_empty() {
             self.journal.append(&unsaved)?;
         }
+        self.held_bytes = 0;
         for (to, what, place) in self.held.drain(..) {
             let Some(outbox) = self.outboxes.get(&to) else { continue };
             let frame: Bytes = match what {
@@ -160,10 +166,13 @@ impl Worker {
             if !outbox.send(frame, place) {
                 warn!(peer = %outbox.peer(), "dropping a zookeeper client that does not take its answers");
                 outbox.abort();
+                self.outboxes.remove(&to);
             }
         }
-        let figures = self.engine.figures();
-        self.figures.drain(..).for_each(|to| _ = to.send(figures));
+        if !self.figures.is_empty() {
+            let figures = self.engine.figures();
+            self.figures.drain(..).for_each(|to| _ = to.send(figures));
+        }
         if self.journal.is_long() {
             self.journal.fold(self.engine.state())?;
         }

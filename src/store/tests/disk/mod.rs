@@ -55,7 +55,7 @@ use fastrand::Rng;
 use self::directory::Journal;
 pub(crate) use self::faults::Failing;
 use self::state::{Power, State};
-use crate::store::guard::lock;
+use crate::common::guard::lock;
 
 /// A simulated disk; clones are the same disk.
 #[derive(Clone)]

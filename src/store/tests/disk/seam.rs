@@ -14,7 +14,7 @@ use super::directory::{Directory, Ino};
 use super::faults::Failing;
 use super::inode::Node;
 use super::state::State;
-use crate::store::guard::lock;
+use crate::common::guard::lock;
 use crate::store::{Access, DataFile, DirIdentity, DirLock, Entry, FileSystem, Kind, Stamp};
 
 #[derive(Debug)]

@@ -9,6 +9,7 @@
 //! A frame is synced before the next one is written. So only the last can be torn, and an intact one behind a broken one
 //! proves damage.
 
+use bytes::BytesMut;
 use memchr::memmem;
 
 use crate::zk::local::jute::{Reader, Writer, length};
@@ -104,13 +105,13 @@ fn intact(bytes: &[u8], log_id: u64) -> Option<&[u8]> {
 }
 
 /// The whole file.
-pub(super) fn write_snapshot(state: &State) -> Vec<u8> {
+pub(super) fn write_snapshot(state: &State) -> BytesMut {
     let mut w = Writer::default();
     w.raw(SNAPSHOT_MAGIC);
     state.write(&mut w);
     let crc = crc32fast::hash(w.bytes());
     w.raw(&crc.to_be_bytes());
-    w.into_bytes().to_vec()
+    w.into_bytes()
 }
 
 /// The content of a snapshot; otherwise the reason why it is damaged.

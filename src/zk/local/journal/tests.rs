@@ -69,7 +69,6 @@ fn bytes_of(disk: &SimDisk, name: &str) -> Vec<u8> {
 
 fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
     let path = dir().join(name);
-    remove_if_there(disk, &path).unwrap();
     write_file(disk, &path, bytes).unwrap();
 }
 
@@ -152,6 +151,27 @@ fn a_snapshot_that_cannot_be_written_leaves_the_log_going_on() {
     let expected = shown(&kit.state);
     drop(kit);
     assert_eq!(shown(&Kit::open(&disk).unwrap().state), expected);
+}
+
+#[test]
+fn a_new_log_that_finds_no_room_leaves_the_old_one_going_on() {
+    for failing in [Failing::Create, Failing::Write, Failing::Sync] {
+        let disk = SimDisk::new(1);
+        let mut kit = Kit::open(&disk).unwrap();
+        kit.store(2).unwrap();
+        disk.fail_once(failing, |path| path.ends_with("log.new"));
+        kit.journal.fold(&kit.state).unwrap();
+        assert_eq!(disk.faults_left(), 0, "{failing:?}");
+        assert!(!kit.journal.is_long());
+        kit.store(2).unwrap();
+        // What is left of the attempt is in the way of neither the next one nor a start.
+        kit.journal.fold(&kit.state).unwrap();
+        assert!(kit.journal.end < 100);
+        kit.store(1).unwrap();
+        let expected = shown(&kit.state);
+        drop(kit);
+        assert_eq!(shown(&Kit::open(&disk).unwrap().state), expected, "{failing:?}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::store::sim_disk::{Failing, SimDisk};
 use crate::zk::local::acl::Acl;
+use crate::zk::local::limits::MAX_UNSENT_BYTES;
 use crate::zk::local::outbox::{Parcels, outbox};
 use crate::zk::local::requests::{CreateMode, Operation, Request};
 
@@ -70,6 +71,50 @@ fn nothing_that_is_not_durable_is_answered_and_nothing_is_answered_any_more() {
         assert_eq!(told(&mut parcels), 0, "{failing:?}");
         assert!(abort.is_cancelled());
     }
+}
+
+/// A client that makes a node of 1 MB and then asks for it again and again, between changes of another one: how many
+/// frames it is told, whether it is dropped, and the writes and syncs of all that.
+fn reads_and_changes(count: usize) -> (usize, bool, u64) {
+    let disk = SimDisk::new(1);
+    let worker = worker(&disk);
+    let (sender, receiver) = channel();
+    let places = Arc::new(Semaphore::new(1_000));
+    let (mut parcels, abort) = connect(&sender, 1);
+    let send = |request| {
+        let place = || Arc::clone(&places).try_acquire_owned().unwrap();
+        let request = Numbered { xid: 1, request };
+        sender.send(Command::Request { id: ConnectionId(1), request, place: place(), room: place() }).unwrap();
+    };
+    let set = |data: Option<Box<[u8]>>| Operation::SetData { path: "/1".to_owned(), data, version: -1 };
+    create(&sender, 1, &places);
+    send(Request::Change(set(Some(vec![0; DATA_BYTES].into()))));
+    for _ in 0..count {
+        send(Request::GetData { path: "/1".to_owned(), watch: false });
+        send(Request::Change(Operation::SetAcl { path: "/".to_owned(), acl: Ok(Acl::default()), version: -1 }));
+    }
+    drop(sender);
+    let before = disk.operations();
+    worker.run(&receiver);
+    let told = told(&mut parcels);
+    assert_eq!(places.available_permits(), 1_000, "places are free again when answers are taken");
+    (told, abort.is_cancelled(), disk.operations() - before)
+}
+
+const DATA_BYTES: usize = 1_000_000;
+
+#[test]
+fn large_answers_do_not_wait_for_many_others() {
+    let (told, dropped, operations) = reads_and_changes(30);
+    assert_eq!((told, dropped), (3 + 60, false));
+    assert!(operations >= 12, "{operations}: one write and one sync for some megabytes, not for all");
+}
+
+#[test]
+fn nothing_more_is_kept_for_a_client_that_takes_nothing() {
+    let (told, dropped, _) = reads_and_changes(150);
+    let fitting = MAX_UNSENT_BYTES / DATA_BYTES;
+    assert_eq!((told, dropped), (3 + 2 * fitting + 1, true), "the one that is too much is the last");
 }
 
 #[test]

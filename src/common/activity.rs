@@ -24,7 +24,7 @@ impl Activity {
     }
 
     /// How long nothing was read or written.
-    pub(super) fn idle(&self) -> Duration {
+    pub(crate) fn idle(&self) -> Duration {
         Duration::from_millis(self.now_ms().saturating_sub(self.last_ms.load(Ordering::Relaxed)))
     }
 

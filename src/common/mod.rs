@@ -1,0 +1,5 @@
+//! Small things that several rooms need and none of them owns: no IO, nothing of a broker.
+
+pub(crate) mod activity;
+pub(crate) mod guard;
+pub(crate) mod quiet;
