@@ -4,6 +4,7 @@
 //! cannot be used, is refused as a whole. What counts is what the file says, not when it was written.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -113,12 +114,14 @@ impl Reloader {
         let changes = Changes::between(&running, &file);
         let new = Arc::new(running.reloaded(&file));
         // Whatever can fail comes before anything changes.
-        for topic in new.topics.iter() {
-            store.add_data_path(&topic.settings.data_path).map_err(|source| match source {
-                StoreError::Closed => ReloadError::Stopping,
-                source => ReloadError::DataPath { topic: topic.name.to_string(), source },
-            })?;
-        }
+        let data_paths: Vec<&Path> = new.topics.iter().map(|topic| &*topic.settings.data_path).collect();
+        store.add_data_paths(&data_paths).map_err(|refused| match refused.source {
+            StoreError::Closed => ReloadError::Stopping,
+            source => {
+                let topic = new.topics.iter().find(|topic| topic.settings.data_path == refused.path);
+                ReloadError::DataPath { topic: topic.map(|topic| topic.name.to_string()).unwrap_or_default(), source }
+            }
+        })?;
         topics.reload(Arc::clone(&new), store);
         // In this order: what is learned under the old configuration from here on does not count.
         self.processor.routes().forget_all();

@@ -97,3 +97,29 @@ async fn a_data_path_that_cannot_be_used_refuses_the_whole_file() {
         client.put("test", 0, b"m").await;
     }
 }
+
+#[tokio::test]
+async fn a_refused_file_leaves_no_data_path_behind_that_was_good() {
+    let site = Site::start("[topic=test]\n").await;
+    let [good, other] = ["good", "other"].map(|name| site.dir().join(name));
+    for dir in [good.join("early-0"), other.join("early-0")] {
+        std::fs::create_dir_all(dir).unwrap();
+    }
+    let file = site.dir().join("file");
+    std::fs::write(&file, "no directory").unwrap();
+    // The second cannot be used, or has a partition that the first has.
+    for bad in [&file, &other] {
+        let topics =
+            format!("[topic=test]\n[topic=a]\ndataPath={}\n[topic=b]\ndataPath={}\n", good.display(), bad.display());
+        let error = site.reload(&topics).await.unwrap_err().to_string();
+        assert!(error.contains("dataPath of topic b: "), "{error}");
+        let stats = site.connect().await.ask("stats offsets 5\r\n").await;
+        assert!(!stats.contains("early"), "{stats}");
+        for dir in [&good, &other] {
+            let opened = std::fs::File::open(dir).unwrap();
+            opened.try_lock().expect("another broker may have the directory");
+        }
+    }
+    site.reload(&format!("[topic=test]\n[topic=a]\ndataPath={}\n", good.display())).await.unwrap();
+    assert!(site.connect().await.ask("stats offsets 5\r\n").await.contains("early"));
+}
