@@ -86,6 +86,8 @@ locate() {
   config=$(absolute "${METAQ_CONFIG:-$base/conf/server.ini}")
   log_dir=$(absolute "${METAQ_LOG_DIR:-$base/logs}")
   binary=${METAQ_BIN:+$(absolute "$METAQ_BIN")}
+  # The state file has a line for each.
+  case $config$log_dir in *$'\n'*) fail "A path must not contain a line break: set METAQ_CONFIG or METAQ_LOG_DIR to others." ;; esac
   log=$log_dir/metaServer.log
   # What it prints itself: where it listens, why it did not start, panics.
   out=$log_dir/metaServer.out
@@ -214,9 +216,13 @@ told() {
   sed -n "s/^$1 //p" "$out" 2>/dev/null | head -n 1
 }
 
-# `setting KEY` tells a value of the configuration, as the broker understands it.
+# `setting KEY` tells a value of the configuration, as the broker understands it; nothing if it is not set.
 setting() {
-  "$binary" config show "$config" --output json 2>/dev/null | sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"
+  local text='(([^"\]|\\.)*)'
+  # What JSON escapes in a text, %b takes back; the quotation mark it does not know.
+  printf '%b' "$("$binary" config show "$config" --output json 2>/dev/null |
+    sed -nE -e "/\"$1\":null/d" -e "s/.*\"$1\":(\"$text\"|([^,\"}]*)).*/\2\4/" -e 't found' -e d \
+      -e ':found' -e 's/\\\\/\\0134/g; s/\\"/\\0042/g; p')"
 }
 
 # Asks the broker by its HTTP interface.
@@ -295,7 +301,6 @@ start() {
   refuse_beside_java
   : >"$out"
   mode=$wanted address='' admin='' token_file=$(setting adminTokenFile)
-  if [ "$token_file" = null ]; then token_file=''; fi
   spawn
   # It may be gone already; then it is found so below.
   born=$(birth "$pid")

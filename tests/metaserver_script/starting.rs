@@ -89,3 +89,13 @@ fn a_port_of_operators_in_use_is_named() {
     let broker = Installation::new(&[&format!("dashboardHttpPort={}", address.port())]);
     broker.script(&["start", "local"]).is(1, &format!("cannot listen on {address} for the HTTP interface"));
 }
+
+#[test]
+fn a_path_with_a_line_break_is_refused_before_anything_starts() {
+    let broker = Installation::new(&[]);
+    let odd = broker.file("conf/a\npid=1\nserver.ini");
+    fs::copy(broker.file("conf/server.ini"), &odd).unwrap();
+    let mut start = broker.command(&broker.file("bin/metaServer.sh"), &["start", "local"]);
+    run(start.env("METAQ_CONFIG", odd)).is(1, "must not contain a line break");
+    assert!(!broker.pid_file().exists());
+}
