@@ -12,8 +12,8 @@ pub(super) const SESSION_TIMEOUT_MS: RangeInclusive<i32> = 2_000..=60_000;
 /// Time that a new connection has to say who it is.
 pub(super) const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// Connections at a time.
-pub(super) const MAX_CONNECTIONS: usize = 1_000;
+/// Connections at a time, however many descriptors the process has.
+pub const MAX_CONNECTIONS: usize = 1_000;
 
 /// Sessions at a time, those whose client is away included.
 pub(super) const MAX_SESSIONS: usize = 4_000;
