@@ -36,6 +36,9 @@ pub(super) const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
 /// Bytes of answers and events that wait for one client to take them; beyond that, it is dropped.
 pub(super) const MAX_UNSENT_BYTES: usize = 64 << 20;
 
+/// The same over all clients; beyond that, those with most are dropped.
+pub(super) const MAX_ALL_UNSENT_BYTES: usize = 256 << 20;
+
 /// Nodes of the tree.
 pub(super) const MAX_NODES: usize = 500_000;
 

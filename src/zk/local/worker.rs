@@ -10,7 +10,7 @@ use tracing::{error, warn};
 
 use super::engine::{Engine, Figures, Outgoing, Output};
 use super::journal::Journal;
-use super::limits::{MAX_BATCH, MAX_BATCH_BYTES};
+use super::limits::{MAX_ALL_UNSENT_BYTES, MAX_BATCH, MAX_BATCH_BYTES};
 use super::outbox::Outbox;
 use super::requests::Numbered;
 use super::sessions::{ConnectionId, Password};
@@ -47,12 +47,14 @@ pub(super) struct Worker {
     outboxes: HashMap<ConnectionId, Outbox>,
     /// What waits for the sync.
     held: Vec<(ConnectionId, Outgoing, Option<OwnedSemaphorePermit>)>,
+    /// Bytes of that.
+    held_bytes: usize,
     figures: Vec<oneshot::Sender<Figures>>,
 }
 
 impl Worker {
     pub(super) fn new(engine: Engine, journal: Journal) -> Self {
-        Self { engine, journal, outboxes: HashMap::new(), held: Vec::new(), figures: Vec::new() }
+        Self { engine, journal, outboxes: HashMap::new(), held: Vec::new(), held_bytes: 0, figures: Vec::new() }
     }
 
     /// Works until nobody can command it any more, or until the disk fails. Then every connection is closed without
@@ -100,7 +102,7 @@ impl Worker {
         let Some(first) = first else { return true };
         self.take(first);
         for _ in 1..MAX_BATCH {
-            if self.engine.unsaved() >= MAX_BATCH_BYTES {
+            if self.engine.unsaved().max(self.held_bytes) >= MAX_BATCH_BYTES {
                 return false;
             }
             match commands.try_recv() {
@@ -137,6 +139,7 @@ impl Worker {
         for Output { to, what } in self.engine.take_outputs() {
             let is_answer = matches!(what, Outgoing::Answer(_)) && place.as_ref().is_some_and(|(id, _)| *id == to);
             let place = if is_answer { place.take().map(|(_, place)| place) } else { None };
+            self.held_bytes += what.len();
             self.held.push((to, what, place));
         }
     }
@@ -147,6 +150,7 @@ impl Worker {
         if !unsaved.is_empty() {
             self.journal.append(&unsaved)?;
         }
+        self.held_bytes = 0;
         for (to, what, place) in self.held.drain(..) {
             let Some(outbox) = self.outboxes.get(&to) else { continue };
             let frame: Bytes = match what {
@@ -162,12 +166,30 @@ impl Worker {
                 outbox.abort();
             }
         }
+        self.limit_unsent();
         let figures = self.engine.figures();
         self.figures.drain(..).for_each(|to| _ = to.send(figures));
         if self.journal.is_long() {
             self.journal.fold(self.engine.state())?;
         }
         Ok(())
+    }
+
+    /// Drops the clients with most that waits for them, until what waits for all is within its limit.
+    fn limit_unsent(&mut self) {
+        let mut unsent: usize = self.outboxes.values().map(Outbox::unsent).sum();
+        while unsent > MAX_ALL_UNSENT_BYTES {
+            let most = self.outboxes.iter().max_by_key(|(_, outbox)| outbox.unsent()).map(|(id, _)| *id);
+            let Some(outbox) = most.and_then(|id| self.outboxes.remove(&id)) else { return };
+            unsent = unsent.saturating_sub(outbox.unsent().max(1));
+            warn!(
+                peer = %outbox.peer(),
+                bytes = outbox.unsent(),
+                limit = MAX_ALL_UNSENT_BYTES,
+                "dropping the zookeeper client that takes its answers least: too much waits for all of them"
+            );
+            outbox.abort();
+        }
     }
 }
 
