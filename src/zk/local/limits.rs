@@ -48,7 +48,11 @@ pub(super) const MAX_TREE_BYTES: usize = 256 << 20;
 /// Bytes of the log after which it is folded into a new snapshot, if the snapshot is not larger than that anyway.
 pub(super) const LOG_BYTES: u64 = 16 << 20;
 
-/// Requests, and bytes of transactions, that share one sync.
+/// The longest log or snapshot: no tree within its limits comes near it. What is longer is damaged, and not worth the
+/// memory to read it.
+pub(super) const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// Requests, and bytes of transactions and of answers, that share one sync.
 pub(super) const MAX_BATCH: usize = 1_000;
 /// See [`MAX_BATCH`].
 pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
