@@ -278,6 +278,7 @@ spawn() {
   if [ "$mode" = local ]; then options+=(-l); fi
   if command -v setsid >/dev/null; then detach=setsid; fi
   (
+    trap - TERM HUP
     # Whoever waits for the end of a pipe of ours must not wait for the broker.
     exec 9>&-
     for fd in /dev/fd/*; do
@@ -301,6 +302,8 @@ start() {
   refuse_beside_java
   : >"$out"
   mode=$wanted address='' admin='' token_file=$(setting adminTokenFile)
+  # Whoever breaks the start off must not leave a broker behind that no file tells of.
+  trap '' INT TERM HUP
   spawn
   # It may be gone already; then it is found so below.
   born=$(birth "$pid")
@@ -310,6 +313,7 @@ start() {
     fail "Cannot write $state_file: is the disk full? Meta broker was not started."
   fi
   unlock
+  trap - INT TERM HUP
   wait_until_ready
   wait_until_registered
 }
@@ -376,8 +380,13 @@ running() {
 }
 
 stop() {
-  local force=$1 limit=${METAQ_STOP_TIMEOUT:-120} elapsed killed='' said=''
   find_broker || refuse "Broker is not running."
+  end_broker "$1"
+}
+
+# Ends the broker that was found.
+end_broker() {
+  local force=$1 limit=${METAQ_STOP_TIMEOUT:-120} elapsed killed='' said=''
   case $limit in '' | *[!0-9]*) fail "METAQ_STOP_TIMEOUT: $limit is not a number of seconds." ;; esac
   kill -TERM "$pid" 2>/dev/null || ! alive || fail "Cannot stop pid $pid: run as its user or as root."
   echo "Stopping meta broker, pid $pid: clients leave it, then everything goes to the disk..."
@@ -412,7 +421,8 @@ restart() {
     if [ -z "${METAQ_CONFIG:-}" ] && [ -n "$config_used" ]; then config=$config_used; fi
     # A running broker is worth more than none.
     "$binary" config check "$config" >/dev/null || fail "Meta broker was not restarted, it runs on as before."
-    stop ''
+    # Not `stop`, which refuses if it has ended meanwhile.
+    end_broker ''
   fi
   start "${old_mode:-${mode:-cluster}}"
 }
