@@ -86,6 +86,8 @@ locate() {
   config=$(absolute "${METAQ_CONFIG:-$base/conf/server.ini}")
   log_dir=$(absolute "${METAQ_LOG_DIR:-$base/logs}")
   binary=${METAQ_BIN:+$(absolute "$METAQ_BIN")}
+  # The state file has a line for each.
+  case $config$log_dir in *$'\n'*) fail "A path must not contain a line break: set METAQ_CONFIG or METAQ_LOG_DIR to others." ;; esac
   log=$log_dir/metaServer.log
   # What it prints itself: where it listens, why it did not start, panics.
   out=$log_dir/metaServer.out
@@ -214,9 +216,13 @@ told() {
   sed -n "s/^$1 //p" "$out" 2>/dev/null | head -n 1
 }
 
-# `setting KEY` tells a value of the configuration, as the broker understands it.
+# `setting KEY` tells a value of the configuration, as the broker understands it; nothing if it is not set.
 setting() {
-  "$binary" config show "$config" --output json 2>/dev/null | sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"
+  local text='(([^"\]|\\.)*)'
+  # What JSON escapes in a text, %b takes back; the quotation mark it does not know.
+  printf '%b' "$("$binary" config show "$config" --output json 2>/dev/null |
+    sed -nE -e "/\"$1\":null/d" -e "s/.*\"$1\":(\"$text\"|([^,\"}]*)).*/\2\4/" -e 't found' -e d \
+      -e ':found' -e 's/\\\\/\\0134/g; s/\\"/\\0042/g; p')"
 }
 
 # Asks the broker by its HTTP interface.
@@ -272,6 +278,7 @@ spawn() {
   if [ "$mode" = local ]; then options+=(-l); fi
   if command -v setsid >/dev/null; then detach=setsid; fi
   (
+    trap - TERM HUP
     # Whoever waits for the end of a pipe of ours must not wait for the broker.
     exec 9>&-
     for fd in /dev/fd/*; do
@@ -295,7 +302,8 @@ start() {
   refuse_beside_java
   : >"$out"
   mode=$wanted address='' admin='' token_file=$(setting adminTokenFile)
-  if [ "$token_file" = null ]; then token_file=''; fi
+  # Whoever breaks the start off must not leave a broker behind that no file tells of.
+  trap '' INT TERM HUP
   spawn
   # It may be gone already; then it is found so below.
   born=$(birth "$pid")
@@ -305,6 +313,7 @@ start() {
     fail "Cannot write $state_file: is the disk full? Meta broker was not started."
   fi
   unlock
+  trap - INT TERM HUP
   wait_until_ready
   wait_until_registered
 }
@@ -371,8 +380,13 @@ running() {
 }
 
 stop() {
-  local force=$1 limit=${METAQ_STOP_TIMEOUT:-120} elapsed killed='' said=''
   find_broker || refuse "Broker is not running."
+  end_broker "$1"
+}
+
+# Ends the broker that was found.
+end_broker() {
+  local force=$1 limit=${METAQ_STOP_TIMEOUT:-120} elapsed killed='' said=''
   case $limit in '' | *[!0-9]*) fail "METAQ_STOP_TIMEOUT: $limit is not a number of seconds." ;; esac
   kill -TERM "$pid" 2>/dev/null || ! alive || fail "Cannot stop pid $pid: run as its user or as root."
   echo "Stopping meta broker, pid $pid: clients leave it, then everything goes to the disk..."
@@ -407,7 +421,8 @@ restart() {
     if [ -z "${METAQ_CONFIG:-}" ] && [ -n "$config_used" ]; then config=$config_used; fi
     # A running broker is worth more than none.
     "$binary" config check "$config" >/dev/null || fail "Meta broker was not restarted, it runs on as before."
-    stop ''
+    # Not `stop`, which refuses if it has ended meanwhile.
+    end_broker ''
   fi
   start "${old_mode:-${mode:-cluster}}"
 }

@@ -53,6 +53,10 @@ const DESCRIPTORS_KEPT: u64 = 256;
 /// Connections that are accepted however few descriptors there are.
 const MIN_CONNECTIONS: usize = 16;
 
+/// One in so many of the descriptors that are left for connections is for clients of the ZooKeeper of local mode: they
+/// have fewer connections than those of the broker, and cannot do without.
+const ZOOKEEPER_SHARE: usize = 4;
+
 /// How to run, beyond the configuration file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BrokerOptions {
@@ -148,12 +152,13 @@ impl Broker {
                 return Err(StartError::Listen { address, source });
             }
         };
+        let places = Places::of(&config, options, &store);
         let local_zookeeper = match &local_addresses {
             None => None,
             // Its files are under the lock of the store's directory.
             Some(addresses) => {
                 let dir = store.transactions_dir().join(local::DIRECTORY);
-                match LocalServer::start(addresses, &dir, Arc::new(OsFileSystem)).await {
+                match LocalServer::start(addresses, &dir, Arc::new(OsFileSystem), places.zookeeper).await {
                     Ok(server) => Some(server),
                     Err(error) => {
                         close(&store).await?;
@@ -162,7 +167,7 @@ impl Broker {
                 }
             }
         };
-        Self::serve(config, options, store, listener, local_zookeeper, coordination)
+        Self::serve(config, options, store, listener, places.clients, local_zookeeper, coordination)
     }
 
     fn serve(
@@ -170,6 +175,7 @@ impl Broker {
         options: BrokerOptions,
         store: Arc<Store>,
         listener: TcpListener,
+        max_connections: usize,
         local_zookeeper: Option<LocalServer>,
         coordination: Option<(Root, ConnectString)>,
     ) -> Result<Self, StartError> {
@@ -191,7 +197,6 @@ impl Broker {
             Retention::start(Arc::<Topics>::clone(&topics), Arc::clone(&store)).map_err(StartError::Thread)?;
         let connections = TaskTracker::new();
         let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
-        let max_connections = max_connections(&config, &store);
         let acceptor = Acceptor {
             processor: Arc::clone(&processor),
             reactors,
@@ -349,24 +354,41 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     }
 }
 
-/// As many connections as configured, or as the process has descriptors for beside its segments: the store must not run
-/// out of them because clients do not.
-fn max_connections(config: &ServerConfig, store: &Store) -> usize {
-    let configured = config.metaq.max_connections;
-    let Some(descriptors) = getrlimit(Resource::Nofile).current else { return configured };
-    let segments: usize = store.partitions().iter().map(|partition| partition.segment_count()).sum();
-    let taken = DESCRIPTORS_KEPT + segments as u64;
-    let room = usize::try_from(descriptors.saturating_sub(taken)).unwrap_or(usize::MAX).max(MIN_CONNECTIONS);
-    if room < configured {
-        warn!(
-            configured,
-            room,
-            descriptors,
-            segments,
-            "fewer connections than maxConnections: raise the limit of open files (ulimit -n, LimitNOFILE)"
-        );
+/// How many connections there may be at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Places {
+    clients: usize,
+    /// Of the ZooKeeper of local mode.
+    zookeeper: usize,
+}
+
+impl Places {
+    /// As many as configured, or as the process has descriptors for beside its segments: the store must not run out of
+    /// them because clients do not.
+    fn of(config: &ServerConfig, options: BrokerOptions, store: &Store) -> Self {
+        let segments = store.partitions().iter().map(|partition| partition.segment_count()).sum();
+        Self::among(getrlimit(Resource::Nofile).current, segments, config.metaq.max_connections, options.local)
     }
-    configured.min(room)
+
+    fn among(descriptors: Option<u64>, segments: usize, configured: usize, local: bool) -> Self {
+        let Some(descriptors) = descriptors else {
+            return Self { clients: configured, zookeeper: local::MAX_CONNECTIONS };
+        };
+        let taken = DESCRIPTORS_KEPT + segments as u64;
+        let room = usize::try_from(descriptors.saturating_sub(taken)).unwrap_or(usize::MAX);
+        let zookeeper = if local { (room / ZOOKEEPER_SHARE).clamp(MIN_CONNECTIONS, local::MAX_CONNECTIONS) } else { 0 };
+        let room = room.saturating_sub(zookeeper).max(MIN_CONNECTIONS);
+        if room < configured {
+            warn!(
+                configured,
+                room,
+                descriptors,
+                segments,
+                "fewer connections than maxConnections: raise the limit of open files (ulimit -n, LimitNOFILE)"
+            );
+        }
+        Self { clients: configured.min(room), zookeeper }
+    }
 }
 
 fn io_threads(config: &ServerConfig) -> usize {
@@ -403,4 +425,25 @@ fn coordination(zookeeper: &ZooKeeperConfig) -> Result<Option<(Root, ConnectStri
 fn sync_time(zookeeper: &ZooKeeperConfig, options: BrokerOptions) -> Duration {
     let configured = Duration::from_millis(zookeeper.sync_time_ms.into());
     if options.local { configured.min(LOCAL_SYNC_TIME) } else { configured }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_to_the_store_whoever_they_are_of() {
+        for (descriptors, segments) in [(600, 0), (1_024, 40), (1_024, 700), (65_536, 1_000), (1 << 20, 5)] {
+            for local in [false, true] {
+                let Places { clients, zookeeper } = Places::among(Some(descriptors), segments, 10_000, local);
+                let all = (clients + zookeeper) as u64 + segments as u64 + DESCRIPTORS_KEPT;
+                let least = (2 * MIN_CONNECTIONS) as u64 + segments as u64 + DESCRIPTORS_KEPT;
+                assert!(all <= descriptors.max(least), "{descriptors} {segments}: {clients} and {zookeeper}");
+                assert!(clients >= MIN_CONNECTIONS && (zookeeper >= MIN_CONNECTIONS) == local);
+            }
+        }
+        let plenty = Places { clients: 10_000, zookeeper: local::MAX_CONNECTIONS };
+        assert_eq!(Places::among(Some(1 << 20), 5, 10_000, true), plenty);
+        assert_eq!(Places::among(None, 5, 10_000, true), plenty);
+    }
 }

@@ -4,10 +4,12 @@
 //! cannot be used, is refused as a whole. What counts is what the file says, not when it was written.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use serde::Serialize;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
@@ -39,6 +41,13 @@ pub enum ReloadError {
     /// The file cannot be read or is wrong.
     #[error("Reload config failed, everything goes on as before: {0}")]
     Config(#[from] ConfigError),
+    /// The path leads to something that may never come to an end, such as a pipe.
+    #[error(
+        "Reload config failed, everything goes on as before: {} is no regular file, and only one can be read again: put \
+         the configuration there as a file",
+        .0.display()
+    )]
+    NotAFile(PathBuf),
     /// A topic's `dataPath` cannot be used.
     #[error("Reload config failed, everything goes on as before: dataPath of topic {topic}: {source}")]
     DataPath {
@@ -67,12 +76,13 @@ pub(super) struct Reloader {
     processor: Arc<Processor>,
     retention: RetentionHandle,
     last: Mutex<Option<LastReload>>,
-    one_at_a_time: Mutex<()>,
+    /// Whoever waits for it holds no thread.
+    one_at_a_time: Arc<AsyncMutex<()>>,
 }
 
 impl Reloader {
     pub(super) fn new(processor: Arc<Processor>, retention: RetentionHandle) -> Self {
-        Self { processor, retention, last: Mutex::default(), one_at_a_time: Mutex::default() }
+        Self { processor, retention, last: Mutex::default(), one_at_a_time: Arc::default() }
     }
 
     /// How the last one ended; `None` if there was none.
@@ -83,8 +93,14 @@ impl Reloader {
     /// Reads the file again and takes it over.
     pub(super) async fn reload(self: &Arc<Self>) -> Result<ReloadReport, ReloadError> {
         let reloader = Arc::clone(self);
+        let turn = Arc::clone(&self.one_at_a_time).lock_owned().await;
         // A data path may hold partitions that have to be loaded.
-        match spawn_blocking(move || reloader.reload_now()).await {
+        let work = move || {
+            // Held until it is done, also if nobody waits for the report any more.
+            let _turn = turn;
+            reloader.reload_now()
+        };
+        match spawn_blocking(work).await {
             Ok(result) => result,
             // It is never cancelled, so it can only have panicked, and then so must its caller.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -92,7 +108,6 @@ impl Reloader {
     }
 
     fn reload_now(&self) -> Result<ReloadReport, ReloadError> {
-        let _turn = lock(&self.one_at_a_time);
         let result = self.take_over();
         match &result {
             Ok(report) => report.log(),
@@ -110,16 +125,19 @@ impl Reloader {
         }
         let running = topics.config().clone();
         let path = running.path.as_ref().ok_or(ReloadError::NoFile)?;
+        refuse_endless(path)?;
         let file = ServerConfig::load(path)?;
         let changes = Changes::between(&running, &file);
         let new = Arc::new(running.reloaded(&file));
         // Whatever can fail comes before anything changes.
-        for topic in new.topics.iter() {
-            store.add_data_path(&topic.settings.data_path).map_err(|source| match source {
-                StoreError::Closed => ReloadError::Stopping,
-                source => ReloadError::DataPath { topic: topic.name.to_string(), source },
-            })?;
-        }
+        let data_paths: Vec<&Path> = new.topics.iter().map(|topic| &*topic.settings.data_path).collect();
+        store.add_data_paths(&data_paths).map_err(|refused| match refused.source {
+            StoreError::Closed => ReloadError::Stopping,
+            source => {
+                let topic = new.topics.iter().find(|topic| topic.settings.data_path == refused.path);
+                ReloadError::DataPath { topic: topic.map(|topic| topic.name.to_string()).unwrap_or_default(), source }
+            }
+        })?;
         topics.reload(Arc::clone(&new), store);
         // In this order: what is learned under the old configuration from here on does not count.
         self.processor.routes().forget_all();
@@ -127,6 +145,15 @@ impl Reloader {
         self.retention.configuration_changed();
         let warnings = file.warnings.iter().map(|warning| warning.located(Some(path)).to_string()).collect();
         Ok(ReloadReport { checksum: new.checksum, changes, warnings })
+    }
+}
+
+/// At a start the configuration may come from a pipe; to open one again may wait for ever, and every reload after it.
+fn refuse_endless(path: &Path) -> Result<(), ReloadError> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => Err(ReloadError::NotAFile(path.to_owned())),
+        // What cannot be looked at cannot be read either, which is told there.
+        _ => Ok(()),
     }
 }
 

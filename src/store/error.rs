@@ -295,3 +295,13 @@ pub struct InvalidPartitionRange {
     /// Last partition, inclusive.
     pub end: i32,
 }
+
+/// Why data paths were not added: one of them cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
+pub struct RefusedDataPath {
+    /// That one, as it was given.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub source: StoreError,
+}

@@ -17,7 +17,8 @@ use super::commit_log::pool::{Pool, PoolLimits};
 use super::commit_log::syncs::Syncs;
 use super::commit_log::writer::LogWriter;
 use super::committer::{COMMITTERS, Committer, LANES};
-use super::error::{InvalidPartitionRange, StoreError};
+use super::data_paths::{Loaded, NewDataPaths, sync_data_path};
+use super::error::{InvalidPartitionRange, RefusedDataPath, StoreError};
 use super::flush::{self, Flusher, LogFlush};
 use super::fs::{FileSystem, is_full};
 use super::health::{DataPath, FailedPartition, Health, LogFileCounts};
@@ -233,7 +234,7 @@ impl Store {
             return Err(StoreError::Closed);
         }
         let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
-        self.add_path(&mut locks, &data_path)?;
+        self.add_paths(&mut locks, &[&data_path]).map_err(|refused| refused.source)?;
         if let Some(partition) = self.get(topic.as_str(), index) {
             return Ok(partition);
         }
@@ -253,29 +254,48 @@ impl Store {
         Ok(self.topics.get_or_insert(partition))
     }
 
-    /// Makes a data path known, as [`get_or_create`](Self::get_or_create) does it for a new partition: it is locked, and
-    /// what is in it is loaded. Nothing happens if it is known.
+    /// Makes data paths known, as [`get_or_create`](Self::get_or_create) does it for a new partition: they are locked, and
+    /// what is in them is loaded. Nothing happens to those that are known.
     ///
     /// # Errors
-    /// When the path cannot be used, or the store is closed.
-    pub fn add_data_path(&self, path: &Path) -> Result<(), StoreError> {
+    /// When one of them cannot be used, or the store is closed. None is added then: what was locked is free again, and
+    /// nothing that lies there is served.
+    pub fn add_data_paths(&self, paths: &[&Path]) -> Result<(), RefusedDataPath> {
         let mut locks = lock(&self.locks);
         if self.is_closed() {
-            return Err(StoreError::Closed);
+            return Err(RefusedDataPath { path: PathBuf::new(), source: StoreError::Closed });
         }
-        self.add_path(&mut locks, &absolute(path)?)
+        self.add_paths(&mut locks, paths)
     }
 
-    fn add_path(&self, locks: &mut LockedDirs, path: &Path) -> Result<(), StoreError> {
-        if locks.lock(&*self.shared.fs, path)? {
-            let data_paths = [path.to_path_buf()];
-            let largest_id = load(&self.shared, &self.options, &self.topics, &data_paths, &lock(&self.hints))
-                .inspect_err(|_| locks.release(path))?;
-            if let Some(largest_id) = largest_id {
-                self.ids.raise_above(largest_id);
+    fn add_paths(&self, locks: &mut LockedDirs, paths: &[&Path]) -> Result<(), RefusedDataPath> {
+        let mut new = NewDataPaths { locks, locked: Vec::new() };
+        let fs = &*self.shared.fs;
+        let (hints, settings) = (lock(&self.hints), &self.options.topic_settings);
+        let mut inspected = Vec::new();
+        for &given in paths {
+            let refused = |source| RefusedDataPath { path: given.to_path_buf(), source };
+            let path = absolute(given).map_err(refused)?;
+            if new.lock(fs, &path).map_err(refused)? {
+                // With those before it, so that no partition is in two of them.
+                let mut found = find_partitions(fs, &new.locked, &self.topics.all()).map_err(refused)?;
+                found.retain(|partition| partition.dir.parent() == Some(&path));
+                inspected.push((given, inspect_all(fs, &found, &hints).map_err(refused)?));
             }
-            self.free_space.watch(path.to_path_buf());
+        }
+        let mut loaded = Loaded::default();
+        for (given, partitions) in inspected {
+            let refused = |source| RefusedDataPath { path: given.to_path_buf(), source };
+            loaded.open(&self.shared, settings, partitions).map_err(refused)?;
+            sync_data_path(fs, given).map_err(refused)?;
+        }
+        if let Some(largest_id) = loaded.largest_id {
+            self.ids.raise_above(largest_id);
+        }
+        loaded.serve(&self.topics);
+        for path in new.keep() {
             info!(path = %path.display(), "data path added");
+            self.free_space.watch(path);
         }
         Ok(())
     }
@@ -568,18 +588,11 @@ fn load(
     hints: &LoadHints,
 ) -> Result<Option<MessageId>, StoreError> {
     let found = find_partitions(&*shared.fs, data_paths, &topics.all())?;
-    let inspected = inspect_all(&*shared.fs, &found, hints)?;
-    let largest_id = inspected.iter().filter_map(|partition| partition.scan.largest_id).max();
-    let open = |partition: super::load::Inspected| partition.open(shared, &options.topic_settings);
-    let partitions = inspected.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    for partition in partitions {
-        topics.get_or_insert(partition);
-    }
-    // The directories of partitions, made by a broker that was killed, may have names that are not durable.
-    for path in data_paths {
-        let failed = |source| StoreError::Io { action: "sync the data path", path: path.clone(), source };
-        shared.fs.sync_dir(path).map_err(failed)?;
-    }
+    let mut loaded = Loaded::default();
+    loaded.open(shared, &options.topic_settings, inspect_all(&*shared.fs, &found, hints)?)?;
+    data_paths.iter().try_for_each(|path| sync_data_path(&*shared.fs, path))?;
+    let largest_id = loaded.largest_id;
+    loaded.serve(topics);
     Ok(largest_id)
 }
 

@@ -18,6 +18,7 @@ mod clean_stop;
 mod closed;
 mod commit_log;
 mod committer;
+mod data_paths;
 mod error;
 mod filing;
 mod flush;
@@ -66,7 +67,7 @@ pub use append::{AppendGroup, AppendSink, Appended, LARGE_RECORD_BYTES};
 pub use closed::ClosedPartitions;
 pub use commit_log::error::CommitLogError;
 pub use committer::Committer;
-pub use error::{AppendError, InvalidDirectoryName, InvalidPartitionRange, ReadError, StoreError};
+pub use error::{AppendError, InvalidDirectoryName, InvalidPartitionRange, ReadError, RefusedDataPath, StoreError};
 pub use fs::{
     Access, DataFile, DirIdentity, DirLock, Entry, FileSystem, Kind, OsFileSystem, Stamp, read_exact_at, write_all_at,
 };

@@ -1,6 +1,7 @@
 //! Files that are refused as a whole, while everything goes on as before.
 
 use std::path::Path;
+use std::time::Duration;
 
 use metaq::config::ServerConfig;
 
@@ -80,6 +81,10 @@ async fn a_file_that_is_gone_or_no_file_is_refused() {
     std::fs::create_dir(site.ini()).unwrap();
     let error = site.broker().control().reload().await.unwrap_err().to_string();
     assert!(error.contains("directory"), "{error}");
+    std::fs::remove_dir(site.ini()).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", site.ini()).unwrap();
+    let error = site.broker().control().reload().await.unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
     assert_eq!(site.connect().await.put("test", 0, b"m").await, 0);
 }
 
@@ -96,4 +101,45 @@ async fn a_data_path_that_cannot_be_used_refuses_the_whole_file() {
         assert!(client.ask(put_frame("test", 1, b"m", 1)).await.contains("wrong partition 1"));
         client.put("test", 0, b"m").await;
     }
+}
+
+#[tokio::test]
+async fn a_pipe_in_the_place_of_the_file_is_refused_instead_of_waited_for() {
+    let site = Site::start("[topic=test]\n").await;
+    let text = site.file();
+    std::fs::remove_file(site.ini()).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(site.ini()).status().unwrap();
+    assert!(made.success());
+    let control = site.broker().control();
+    let reload = tokio::time::timeout(Duration::from_secs(20), control.reload());
+    let error = reload.await.expect("it waits for somebody to write").unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
+    std::fs::remove_file(site.ini()).unwrap();
+    site.reload_text(text).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_file_leaves_no_data_path_behind_that_was_good() {
+    let site = Site::start("[topic=test]\n").await;
+    let [good, other] = ["good", "other"].map(|name| site.dir().join(name));
+    for dir in [good.join("early-0"), other.join("early-0")] {
+        std::fs::create_dir_all(dir).unwrap();
+    }
+    let file = site.dir().join("file");
+    std::fs::write(&file, "no directory").unwrap();
+    // The second cannot be used, or has a partition that the first has.
+    for bad in [&file, &other] {
+        let topics =
+            format!("[topic=test]\n[topic=a]\ndataPath={}\n[topic=b]\ndataPath={}\n", good.display(), bad.display());
+        let error = site.reload(&topics).await.unwrap_err().to_string();
+        assert!(error.contains("dataPath of topic b: "), "{error}");
+        let stats = site.connect().await.ask("stats offsets 5\r\n").await;
+        assert!(!stats.contains("early"), "{stats}");
+        for dir in [&good, &other] {
+            let opened = std::fs::File::open(dir).unwrap();
+            opened.try_lock().expect("another broker may have the directory");
+        }
+    }
+    site.reload(&format!("[topic=test]\n[topic=a]\ndataPath={}\n", good.display())).await.unwrap();
+    assert!(site.connect().await.ask("stats offsets 5\r\n").await.contains("early"));
 }

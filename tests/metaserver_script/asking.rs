@@ -78,13 +78,14 @@ fn a_reload_tells_what_changed_or_why_nothing_did() {
 }
 
 #[test]
-fn the_token_of_the_configuration_is_used() {
-    let broker = Installation::new(&["adminTokenFile=conf/token"]);
-    broker.script(&["start", "local"]).is(1, "adminTokenFile=conf/token");
-    fs::write(broker.file("conf/token"), "a-token-that-nobody-guesses\n").unwrap();
-    fs::set_permissions(broker.file("conf/token"), fs::Permissions::from_mode(0o600)).unwrap();
+fn the_token_of_the_configuration_is_used_whatever_its_file_is_called() {
+    let token = r#"conf/a "token", {mine} é\n"#;
+    let broker = Installation::new(&[r#"adminTokenFile=conf/a "token", {mine} é\\n"#]);
+    broker.script(&["start", "local"]).is(1, &format!("adminTokenFile={token}"));
+    fs::write(broker.file(token), "a-token-that-nobody-guesses\n").unwrap();
+    fs::set_permissions(broker.file(token), fs::Permissions::from_mode(0o600)).unwrap();
     broker.script(&["start", "local"]).is(0, "");
     broker.script(&["reload"]).is(0, "Reload config successfully.");
-    fs::remove_file(broker.file("conf/token")).unwrap();
-    broker.script(&["reload"]).is(1, "cannot read the token file conf/token");
+    fs::remove_file(broker.file(token)).unwrap();
+    broker.script(&["reload"]).is(1, &format!("cannot read the token file {token}"));
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::zookeeper::free_port;
 
-const METAQ: &str = env!("CARGO_BIN_EXE_metaq");
+pub(crate) const METAQ: &str = env!("CARGO_BIN_EXE_metaq");
 
 /// What a program printed, on both channels, and its exit status.
 #[derive(Debug)]

@@ -1,12 +1,14 @@
 //! Starts in trouble: beside others, on full or closed disks, broken off.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::common::hanging_disk::HangingDisk;
 use crate::common::small_volume::SmallVolume;
 use crate::common::wait_until;
-use crate::installation::{Installation, outcome, run, signal};
+use crate::installation::{Installation, METAQ, outcome, run, signal};
 
 #[test]
 fn a_start_that_takes_long_is_told_of_and_can_be_stopped() {
@@ -88,4 +90,53 @@ fn a_port_of_operators_in_use_is_named() {
     let address = taken.local_addr().unwrap();
     let broker = Installation::new(&[&format!("dashboardHttpPort={}", address.port())]);
     broker.script(&["start", "local"]).is(1, &format!("cannot listen on {address} for the HTTP interface"));
+}
+
+/// A directory with a stand-in for a program, which does something else first when it is run for the first time.
+fn meddle(broker: &Installation, program: &str, first: &str) -> PathBuf {
+    let dir = broker.file("meddling");
+    fs::create_dir_all(&dir).unwrap();
+    let (done, name) = (dir.join("done"), Path::new(program).file_name().unwrap());
+    let script =
+        format!("#!/bin/sh\nif mkdir '{}' 2>/dev/null; then {first}; fi\nexec '{program}' \"$@\"\n", done.display());
+    fs::write(dir.join(name), script).unwrap();
+    fs::set_permissions(dir.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+#[test]
+fn a_start_that_is_broken_off_leaves_no_broker_that_is_not_known() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let broker = Installation::new(&[]);
+        // The broker runs, and the files that tell of it are being written.
+        let dir = meddle(&broker, "/bin/mv", &format!("kill -{signal} $PPID"));
+        let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
+        let mut start = broker.command(&broker.file("bin/metaServer.sh"), &["start", "local"]);
+        run(start.env("PATH", path)).is(0, "Meta broker is running");
+        assert!(dir.join("done").exists());
+        broker.script(&["stop"]).is(0, "Stop meta broker successfully.");
+    }
+}
+
+#[test]
+fn a_broker_that_ends_while_a_restart_checks_its_file_is_started_again() {
+    let broker = Installation::new(&[]);
+    broker.script(&["start", "local"]).is(0, "");
+    let pid = broker.pid();
+    let stop = format!("METAQ_BIN='{METAQ}' '{}' stop >/dev/null", broker.file("bin/metaServer.sh").display());
+    let dir = meddle(&broker, METAQ, &stop);
+    let mut restart = broker.command(&broker.file("bin/metaServer.sh"), &["restart"]);
+    run(restart.env("METAQ_BIN", dir.join("metaq"))).is(0, "in local mode");
+    assert!(dir.join("done").exists());
+    assert_ne!(broker.pid(), pid);
+}
+
+#[test]
+fn a_path_with_a_line_break_is_refused_before_anything_starts() {
+    let broker = Installation::new(&[]);
+    let odd = broker.file("conf/a\npid=1\nserver.ini");
+    fs::copy(broker.file("conf/server.ini"), &odd).unwrap();
+    let mut start = broker.command(&broker.file("bin/metaServer.sh"), &["start", "local"]);
+    run(start.env("METAQ_CONFIG", odd)).is(1, "must not contain a line break");
+    assert!(!broker.pid_file().exists());
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use metaq::store::OsFileSystem;
-use metaq::zk::local::{LocalAddresses, LocalServer, LocalServerError};
+use metaq::zk::local::{LocalAddresses, LocalServer, LocalServerError, MAX_CONNECTIONS};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -53,5 +53,5 @@ impl Server {
 
 pub(crate) async fn open(dir: &Path, connect: &str) -> Result<LocalServer, LocalServerError> {
     let addresses = LocalAddresses::of(&connect.parse().unwrap()).unwrap();
-    LocalServer::start(&addresses, &dir.join("zookeeper"), Arc::new(OsFileSystem)).await
+    LocalServer::start(&addresses, &dir.join("zookeeper"), Arc::new(OsFileSystem), MAX_CONNECTIONS).await
 }

@@ -42,6 +42,16 @@ pub(super) enum Outgoing {
     End,
 }
 
+impl Outgoing {
+    /// Bytes of its frame.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Answer(frame) | Self::Event(frame) => frame.len(),
+            Self::End => 0,
+        }
+    }
+}
+
 /// What the operator's four-letter words are answered with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Figures {

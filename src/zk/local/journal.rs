@@ -22,12 +22,16 @@ use tracing::{info, warn};
 use self::format::{LOG_HEADER_BYTES, LogHeader, frame, read_snapshot, walk, write_snapshot};
 use super::change::Transaction;
 use super::jute::Reader;
-use super::limits::LOG_BYTES;
+use super::limits::{LOG_BYTES, MAX_FILE_BYTES};
 use super::state::State;
 use crate::store::{Access, DataFile, FileSystem, Kind, read_exact_at, write_all_at};
 
 const SNAPSHOT: &str = "snapshot";
 const LOG: &str = "log";
+
+/// Length beyond which a log does not go on if no snapshot can be written: another round of requests has room, and the
+/// next start can read it.
+const LONGEST_LOG: u64 = MAX_FILE_BYTES / 2;
 
 /// Why the state cannot be read or kept.
 #[derive(Debug, thiserror::Error)]
@@ -146,7 +150,7 @@ impl Journal {
     /// room for either, that is logged and tried again when the log has grown.
     ///
     /// # Errors
-    /// When it is unknown which log the disk holds. Nothing may be stored any more then.
+    /// When it is unknown which log the disk holds, or the log has become too long without. Nothing may be stored any more then.
     pub(super) fn fold(&mut self, state: &State) -> Result<(), JournalError> {
         let bytes = write_snapshot(state);
         // Another mark, so that frames of the two logs are told apart.
@@ -155,6 +159,11 @@ impl Journal {
         let log = match new {
             Ok(log) => log,
             Err(error) => {
+                // What there is of it may hold the very bytes that the log needs. If it stays, the next start removes it.
+                let _stays = remove_if_there(&*self.fs, &temporary(&self.dir, SNAPSHOT));
+                if self.end >= LONGEST_LOG {
+                    return Err(error);
+                }
                 warn!(%error, "no snapshot of the zookeeper of local mode; its log goes on");
                 self.fold_at = self.end + LOG_BYTES;
                 return Ok(());
@@ -255,6 +264,10 @@ fn read_file(fs: &dyn FileSystem, path: &Path) -> Result<Option<Vec<u8>>, Journa
     file.sync_data().map_err(failed("sync", path))?;
     file.drop_cached().map_err(failed("read", path))?;
     let len = file.stamp().map_err(failed("look at", path))?.len;
+    if len > MAX_FILE_BYTES {
+        let reason = format!("it has {len} bytes, and at most {MAX_FILE_BYTES} are ever written");
+        return Err(JournalError::Damaged { path: path.to_owned(), reason });
+    }
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
     read_exact_at(&*file, &mut bytes, 0).map_err(failed("read", path))?;
     Ok(Some(bytes))

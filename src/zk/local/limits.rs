@@ -12,8 +12,8 @@ pub(super) const SESSION_TIMEOUT_MS: RangeInclusive<i32> = 2_000..=60_000;
 /// Time that a new connection has to say who it is.
 pub(super) const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// Connections at a time.
-pub(super) const MAX_CONNECTIONS: usize = 1_000;
+/// Connections at a time, however many descriptors the process has.
+pub const MAX_CONNECTIONS: usize = 1_000;
 
 /// Sessions at a time, those whose client is away included.
 pub(super) const MAX_SESSIONS: usize = 4_000;
@@ -36,6 +36,9 @@ pub(super) const MAX_IN_FLIGHT_BYTES: usize = 64 << 20;
 /// Bytes of answers and events that wait for one client to take them; beyond that, it is dropped.
 pub(super) const MAX_UNSENT_BYTES: usize = 64 << 20;
 
+/// The same over all clients; beyond that, those with most are dropped.
+pub(super) const MAX_ALL_UNSENT_BYTES: usize = 256 << 20;
+
 /// Nodes of the tree.
 pub(super) const MAX_NODES: usize = 500_000;
 
@@ -44,6 +47,10 @@ pub(super) const MAX_TREE_BYTES: usize = 256 << 20;
 
 /// Bytes of the log after which it is folded into a new snapshot, if the snapshot is not larger than that anyway.
 pub(super) const LOG_BYTES: u64 = 16 << 20;
+
+/// The longest log or snapshot: no tree within its limits comes near it. What is longer is damaged, and not worth the
+/// memory to read it.
+pub(super) const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// Requests that share one sync, and bytes of transactions, or of answers, beyond which no more join them.
 pub(super) const MAX_BATCH: usize = 1_000;

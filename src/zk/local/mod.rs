@@ -45,6 +45,7 @@ mod worker;
 
 pub use address::{LocalAddresses, NotLocal};
 pub use journal::JournalError;
+pub use limits::MAX_CONNECTIONS;
 pub use server::{LocalServer, LocalServerError};
 
 /// The directory of its files within `<dataLogPath>/transactions`, which a Java broker ignores.

@@ -42,6 +42,11 @@ impl Outbox {
         self.peer
     }
 
+    /// Bytes that wait.
+    pub(super) fn unsent(&self) -> usize {
+        self.unsent.load(Ordering::Relaxed)
+    }
+
     /// False if too much waits already.
     pub(super) fn send(&self, frame: Bytes, place: Option<OwnedSemaphorePermit>) -> bool {
         let len = frame.len();

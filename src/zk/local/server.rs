@@ -68,7 +68,8 @@ pub struct LocalServer {
 }
 
 impl LocalServer {
-    /// Opens the port, reads the state in `dir`, which nobody else may use, and serves.
+    /// Opens the port, reads the state in `dir`, which nobody else may use, and serves at most `max_connections` at a time
+    /// (and never more than [`MAX_CONNECTIONS`]).
     ///
     /// # Errors
     /// When the port is taken, the state is damaged or the system refuses. Nothing is left running then.
@@ -79,6 +80,7 @@ impl LocalServer {
         addresses: &LocalAddresses,
         dir: &Path,
         fs: Arc<dyn FileSystem>,
+        max_connections: usize,
     ) -> Result<Self, LocalServerError> {
         let listeners = bind(&addresses.addresses).await?;
         let random = Random::open().map_err(LocalServerError::Random)?;
@@ -100,9 +102,11 @@ impl LocalServer {
         };
         let worker = std::thread::Builder::new().name("metaq-zookeeper".to_owned()).spawn(work);
         let worker = worker.map_err(LocalServerError::Thread)?;
+        let limit = max_connections.min(MAX_CONNECTIONS);
         let acceptor = Acceptor {
             next: Arc::new(AtomicU64::new(1)),
-            places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            places: Arc::new(Semaphore::new(limit)),
+            limit,
             commands,
             random,
             room: Arc::new(Semaphore::new(MAX_IN_FLIGHT_BYTES)),
@@ -163,6 +167,8 @@ fn is_missing(error: &LocalServerError) -> bool {
 struct Acceptor {
     next: Arc<AtomicU64>,
     places: Arc<Semaphore>,
+    /// How many there are.
+    limit: usize,
     commands: Sender<Command>,
     random: Random,
     room: Arc<Semaphore>,
@@ -190,7 +196,7 @@ impl Acceptor {
             };
             let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
                 if let Some(refused) = refused.count() {
-                    warn!(%peer, limit = MAX_CONNECTIONS, refused, "closing a zookeeper connection: there are too many");
+                    warn!(%peer, limit = self.limit, refused, "closing a zookeeper connection: there are too many");
                 }
                 continue;
             };

@@ -10,7 +10,7 @@ use tracing::{error, warn};
 
 use super::engine::{Engine, Figures, Outgoing, Output};
 use super::journal::Journal;
-use super::limits::{MAX_BATCH, MAX_BATCH_BYTES};
+use super::limits::{MAX_ALL_UNSENT_BYTES, MAX_BATCH, MAX_BATCH_BYTES};
 use super::outbox::Outbox;
 use super::requests::Numbered;
 use super::sessions::{ConnectionId, Password};
@@ -47,7 +47,7 @@ pub(super) struct Worker {
     outboxes: HashMap<ConnectionId, Outbox>,
     /// What waits for the sync.
     held: Vec<(ConnectionId, Outgoing, Option<OwnedSemaphorePermit>)>,
-    /// Bytes of the frames among it.
+    /// Bytes of that.
     held_bytes: usize,
     figures: Vec<oneshot::Sender<Figures>>,
 }
@@ -137,11 +137,9 @@ impl Worker {
     /// Keeps what the engine says until it is stored; the place goes with the answer.
     fn hold(&mut self, mut place: Option<(ConnectionId, OwnedSemaphorePermit)>) {
         for Output { to, what } in self.engine.take_outputs() {
-            if let Outgoing::Answer(frame) | Outgoing::Event(frame) = &what {
-                self.held_bytes += frame.len();
-            }
             let is_answer = matches!(what, Outgoing::Answer(_)) && place.as_ref().is_some_and(|(id, _)| *id == to);
             let place = if is_answer { place.take().map(|(_, place)| place) } else { None };
+            self.held_bytes += what.len();
             self.held.push((to, what, place));
         }
     }
@@ -169,6 +167,7 @@ impl Worker {
                 self.outboxes.remove(&to);
             }
         }
+        self.limit_unsent();
         if !self.figures.is_empty() {
             let figures = self.engine.figures();
             self.figures.drain(..).for_each(|to| _ = to.send(figures));
@@ -177,6 +176,23 @@ impl Worker {
             self.journal.fold(self.engine.state())?;
         }
         Ok(())
+    }
+
+    /// Drops the clients with most that waits for them, until what waits for all is within its limit.
+    fn limit_unsent(&mut self) {
+        let mut unsent: usize = self.outboxes.values().map(Outbox::unsent).sum();
+        while unsent > MAX_ALL_UNSENT_BYTES {
+            let most = self.outboxes.iter().max_by_key(|(_, outbox)| outbox.unsent()).map(|(id, _)| *id);
+            let Some(outbox) = most.and_then(|id| self.outboxes.remove(&id)) else { return };
+            unsent = unsent.saturating_sub(outbox.unsent().max(1));
+            warn!(
+                peer = %outbox.peer(),
+                bytes = outbox.unsent(),
+                limit = MAX_ALL_UNSENT_BYTES,
+                "dropping the zookeeper client that takes its answers least: too much waits for all of them"
+            );
+            outbox.abort();
+        }
     }
 }
 

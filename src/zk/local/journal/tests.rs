@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::store::OsFileSystem;
 use crate::store::sim_disk::{Failing, SimDisk};
 use crate::zk::local::acl::Acl;
 use crate::zk::local::change::Change;
@@ -139,6 +140,21 @@ fn damage_elsewhere_refuses_the_start_and_names_the_file_and_the_way_out() {
 }
 
 #[test]
+fn a_file_of_impossible_length_is_refused_before_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Journal::open(Arc::new(OsFileSystem), dir.path(), 5, Instant::now());
+    for name in [LOG, SNAPSHOT] {
+        open().unwrap();
+        let path = dir.path().join(name);
+        // Sparse: it takes no room, but would take memory.
+        std::fs::OpenOptions::new().create(true).append(true).open(&path).unwrap().set_len(1 << 42).unwrap();
+        let text = open().unwrap_err().to_string();
+        assert!(text.contains(&format!("{} is damaged: it has 4398046511104 bytes", path.display())), "{text}");
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
 fn a_snapshot_that_cannot_be_written_leaves_the_log_going_on() {
     let disk = SimDisk::new(1);
     let mut kit = Kit::open(&disk).unwrap();
@@ -147,6 +163,8 @@ fn a_snapshot_that_cannot_be_written_leaves_the_log_going_on() {
     kit.journal.fold(&kit.state).unwrap();
     assert_eq!(disk.faults_left(), 0);
     assert!(!kit.journal.is_long());
+    let unfinished = disk.kind(&temporary(dir(), SNAPSHOT)).unwrap();
+    assert!(unfinished.is_none(), "it takes room that the log needs");
     kit.store(2).unwrap();
     let expected = shown(&kit.state);
     drop(kit);

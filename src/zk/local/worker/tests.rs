@@ -140,3 +140,52 @@ fn a_long_log_is_folded_into_a_snapshot_and_nothing_is_lost() {
     use crate::store::FileSystem as _;
     assert!(disk.kind(Path::new("/zookeeper/snapshot")).unwrap().is_some());
 }
+
+fn get(to: &Sender<Command>, number: u64, path: &str, places: &Arc<Semaphore>) {
+    let request = Numbered { xid: 1, request: Request::GetData { path: path.to_owned(), watch: false } };
+    let place = || Arc::clone(places).try_acquire_owned().unwrap();
+    to.send(Command::Request { id: ConnectionId(number), request, place: place(), room: place() }).unwrap();
+}
+
+#[test]
+fn answers_that_wait_for_a_sync_are_limited_in_bytes() {
+    let disk = SimDisk::new(1);
+    let mut worker = worker(&disk);
+    let (sender, receiver) = channel();
+    let places = Arc::new(Semaphore::new(200));
+    let (_parcels, _) = connect(&sender, 1);
+    let data = Some(vec![0; 1_000_000].into());
+    let (path, acl, mode) = ("/big".to_owned(), Ok(Acl::default()), Ok(CreateMode::default()));
+    let operation = Operation::Create { path, data, acl, mode, with_stat: false };
+    let request = Numbered { xid: 1, request: Request::Change(operation) };
+    let place = || Arc::clone(&places).try_acquire_owned().unwrap();
+    sender.send(Command::Request { id: ConnectionId(1), request, place: place(), room: place() }).unwrap();
+    (0..50).for_each(|_| get(&sender, 1, "/big", &places));
+    let mut rounds = 0;
+    while !worker.take_batch(receiver.try_recv().ok(), &receiver) {
+        assert!(worker.held_bytes < MAX_BATCH_BYTES + 1_100_000, "{}", worker.held_bytes);
+        worker.settle().unwrap();
+        rounds += 1;
+    }
+    assert!(rounds >= 10, "{rounds}");
+}
+
+#[test]
+fn what_waits_for_all_clients_is_limited_and_those_with_most_are_dropped() {
+    let disk = SimDisk::new(1);
+    let mut worker = worker(&disk);
+    let frame = Bytes::from(vec![0; 60 << 20]);
+    // 42, 44 to 60 MiB, which are 510 MiB; the frames share their memory.
+    let client = |number: usize| {
+        let abort = CancellationToken::new();
+        let (outbox, parcels) = outbox(([127, 0, 0, 1], 1).into(), abort.clone());
+        assert!(outbox.send(frame.slice(..(42 + 2 * number) << 20), None));
+        worker.outboxes.insert(ConnectionId(number as u64), outbox);
+        (parcels, abort)
+    };
+    let clients: Vec<_> = (0..10).map(client).collect();
+    worker.settle().unwrap();
+    let dropped: Vec<_> = clients.iter().map(|(_, abort)| abort.is_cancelled()).collect();
+    assert_eq!(dropped, [false, false, false, false, false, true, true, true, true, true]);
+    assert_eq!(worker.outboxes.values().map(Outbox::unsent).sum::<usize>(), (42 + 44 + 46 + 48 + 50) << 20);
+}
