@@ -4,7 +4,7 @@
 //! cannot be used, is refused as a whole. What counts is what the file says, not when it was written.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
@@ -134,7 +134,9 @@ impl Reloader {
         store.add_data_paths(&data_paths).map_err(|refused| match refused.source {
             StoreError::Closed => ReloadError::Stopping,
             source => {
-                let topic = new.topics.iter().find(|topic| topic.settings.data_path == refused.path);
+                let is_meant =
+                    |path: &Path| path == refused.path || absolute(path).is_ok_and(|path| path == refused.path);
+                let topic = new.topics.iter().find(|topic| is_meant(&topic.settings.data_path));
                 ReloadError::DataPath { topic: topic.map(|topic| topic.name.to_string()).unwrap_or_default(), source }
             }
         })?;

@@ -21,7 +21,7 @@ struct Locked {
 impl LockedDirs {
     /// Locks a directory, made if it is missing. False if it is locked already under whatever path.
     pub(super) fn lock(&mut self, fs: &dyn FileSystem, path: &Path) -> Result<bool, StoreError> {
-        if self.0.iter().any(|locked| locked.path == path) {
+        if self.has(path) {
             return Ok(false);
         }
         make_dir(fs, path)?;
@@ -34,6 +34,11 @@ impl LockedDirs {
         let lock = lock.ok_or_else(|| StoreError::InUse(path.to_path_buf()))?;
         self.0.push(Locked { identity, path: path.to_path_buf(), _lock: lock });
         Ok(true)
+    }
+
+    /// Whether a directory is locked under this path.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.0.iter().any(|locked| locked.path == path)
     }
 
     /// Gives one directory free, under the path that it was locked by.

@@ -17,8 +17,8 @@ use super::commit_log::pool::{Pool, PoolLimits};
 use super::commit_log::syncs::Syncs;
 use super::commit_log::writer::LogWriter;
 use super::committer::{COMMITTERS, Committer, LANES};
-use super::data_paths::{Loaded, NewDataPaths, sync_data_path};
-use super::error::{InvalidPartitionRange, RefusedDataPath, StoreError};
+use super::data_paths::{Loaded, sync_data_path};
+use super::error::{InvalidPartitionRange, StoreError};
 use super::flush::{self, Flusher, LogFlush};
 use super::fs::{FileSystem, is_full};
 use super::health::{DataPath, FailedPartition, Health, LogFileCounts};
@@ -50,25 +50,27 @@ pub(super) const TRANSACTIONS_DIR: &str = "transactions";
 /// [`close`](Self::close) it to stop: dropping it ends its threads and frees its locks, but leaves unflushed what is.
 #[derive(Debug)]
 pub struct Store {
-    options: StoreOptions,
+    pub(super) options: StoreOptions,
     pub(super) shared: Arc<Shared>,
-    topics: Arc<Topics>,
+    pub(super) topics: Arc<Topics>,
     closed_partitions: ClosedPartitions,
     committer: Committer,
     flusher: Arc<Flusher>,
     log: LogFlush,
     pub(super) pool: Arc<Pool>,
     pub(super) checkpointer: Arc<Checkpointer>,
-    ids: Arc<IdGenerator>,
-    free_space: Arc<FreeSpace>,
+    pub(super) ids: Arc<IdGenerator>,
+    pub(super) free_space: Arc<FreeSpace>,
     journal_warning: Option<String>,
     /// The directory of everything that is no partition.
     transactions: PathBuf,
     recovery: RecoveryReport,
     /// For data paths that are added later: the partitions that take no messages.
-    hints: Mutex<LoadHints>,
+    pub(super) hints: Mutex<LoadHints>,
     /// Also held while a partition is added, so that one directory never gets two logs.
-    locks: Mutex<LockedDirs>,
+    pub(super) locks: Mutex<LockedDirs>,
+    /// Data paths are added one after another, while partitions are made in those that are known.
+    pub(super) adding: Mutex<()>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     closed: AtomicBool,
 }
@@ -173,6 +175,7 @@ impl Store {
             recovery: recovered.report,
             hints: Mutex::new(LoadHints { closed: recovered.hints.closed, ..LoadHints::default() }),
             locks: Mutex::new(locks),
+            adding: Mutex::default(),
             threads: Mutex::default(),
             closed: AtomicBool::new(false),
         })
@@ -229,12 +232,15 @@ impl Store {
         if index < PartitionIndex::new(0) {
             return Err(StoreError::NegativePartition { topic: topic.clone(), index });
         }
-        let mut locks = lock(&self.locks);
+        let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
+        if !lock(&self.locks).has(&data_path) {
+            self.add_data_paths(&[&data_path]).map_err(|refused| refused.source)?;
+        }
+        // Held so that there is only ever one.
+        let _locks = lock(&self.locks);
         if self.is_closed() {
             return Err(StoreError::Closed);
         }
-        let data_path = settings.data_path.as_deref().map_or(Ok(self.options.data_path.clone()), absolute)?;
-        self.add_paths(&mut locks, &[&data_path]).map_err(|refused| refused.source)?;
         if let Some(partition) = self.get(topic.as_str(), index) {
             return Ok(partition);
         }
@@ -252,52 +258,6 @@ impl Store {
             None => {}
         }
         Ok(self.topics.get_or_insert(partition))
-    }
-
-    /// Makes data paths known, as [`get_or_create`](Self::get_or_create) does it for a new partition: they are locked, and
-    /// what is in them is loaded. Nothing happens to those that are known.
-    ///
-    /// # Errors
-    /// When one of them cannot be used, or the store is closed. None is added then: what was locked is free again, and
-    /// nothing that lies there is served.
-    pub fn add_data_paths(&self, paths: &[&Path]) -> Result<(), RefusedDataPath> {
-        let mut locks = lock(&self.locks);
-        if self.is_closed() {
-            return Err(RefusedDataPath { path: PathBuf::new(), source: StoreError::Closed });
-        }
-        self.add_paths(&mut locks, paths)
-    }
-
-    fn add_paths(&self, locks: &mut LockedDirs, paths: &[&Path]) -> Result<(), RefusedDataPath> {
-        let mut new = NewDataPaths { locks, locked: Vec::new() };
-        let fs = &*self.shared.fs;
-        let (hints, settings) = (lock(&self.hints), &self.options.topic_settings);
-        let mut inspected = Vec::new();
-        for &given in paths {
-            let refused = |source| RefusedDataPath { path: given.to_path_buf(), source };
-            let path = absolute(given).map_err(refused)?;
-            if new.lock(fs, &path).map_err(refused)? {
-                // With those before it, so that no partition is in two of them.
-                let mut found = find_partitions(fs, &new.locked, &self.topics.all()).map_err(refused)?;
-                found.retain(|partition| partition.dir.parent() == Some(&path));
-                inspected.push((given, inspect_all(fs, &found, &hints).map_err(refused)?));
-            }
-        }
-        let mut loaded = Loaded::default();
-        for (given, partitions) in inspected {
-            let refused = |source| RefusedDataPath { path: given.to_path_buf(), source };
-            loaded.open(&self.shared, settings, partitions).map_err(refused)?;
-            sync_data_path(fs, given).map_err(refused)?;
-        }
-        if let Some(largest_id) = loaded.largest_id {
-            self.ids.raise_above(largest_id);
-        }
-        loaded.serve(&self.topics);
-        for path in new.keep() {
-            info!(path = %path.display(), "data path added");
-            self.free_space.watch(path);
-        }
-        Ok(())
     }
 
     /// Deletes a partition with all its messages, while puts may be under way: those that come later are refused with
@@ -514,8 +474,10 @@ impl Store {
     /// [`StoreError::LogFailed`] when the commit log had failed. In both cases the log is kept.
     pub fn close(&self) -> Result<(), StoreError> {
         {
-            // Whoever is adding a partition finishes first; the lock is not kept, for a receiver may wait for it.
-            let _adding = lock(&self.locks);
+            // Whoever is adding a partition or a data path finishes first; the locks are not kept, for a receiver may wait for
+            // them.
+            let _adding = lock(&self.adding);
+            let _locks = lock(&self.locks);
             if self.closed.swap(true, Ordering::AcqRel) {
                 return Ok(());
             }
@@ -592,11 +554,11 @@ fn load(
     loaded.open(shared, &options.topic_settings, inspect_all(&*shared.fs, &found, hints)?)?;
     data_paths.iter().try_for_each(|path| sync_data_path(&*shared.fs, path))?;
     let largest_id = loaded.largest_id;
-    loaded.serve(topics);
+    loaded.serve(topics).map_err(|refused| refused.source)?;
     Ok(largest_id)
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     let unusable = |source| StoreError::Io { action: "resolve", path: path.to_path_buf(), source };
     std::path::absolute(path).map_err(unusable)
 }

@@ -1,12 +1,14 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tempfile::TempDir;
 
 use super::super::{Store, StoreError, TopicSettings};
 use super::faulty::FaultyFs;
 use super::kit::*;
+use crate::common::guard::lock;
 use crate::id::{MessageId, Offset, PartitionIndex};
 use crate::message::{RecordHeader, checksum};
 
@@ -203,6 +205,49 @@ fn a_data_path_that_comes_later_is_locked_and_loaded() {
     assert!(matches!(refused, Err(StoreError::TwoPlaces { .. })));
     second.data_path = dir.path().join("conflict");
     open(&second).expect("a refused data path is not kept locked");
+}
+
+/// Adds a data path with partition `b-0`, does something else while it is being loaded, and returns what came of it.
+fn while_a_path_is_loaded(bench: &Bench, work: impl FnOnce()) -> Result<(), StoreError> {
+    let other = bench.dir.path().join("other");
+    fs::create_dir_all(other.join("b-0")).unwrap();
+    fs::write(other.join("b-0/0.meta"), record(3 << 60, b"hello")).unwrap();
+    bench.faults.hold_syncs(true);
+    std::thread::scope(|scope| {
+        let adding = scope.spawn(|| bench.store.add_data_paths(&[&other]).map_err(|refused| refused.source));
+        let started = Instant::now();
+        while !lock(&bench.store.locks).has(&other) {
+            assert!(started.elapsed() < DEADLINE);
+            std::thread::yield_now();
+        }
+        work();
+        assert!(!adding.is_finished(), "the work was done meanwhile");
+        bench.faults.hold_syncs(false);
+        adding.join().unwrap()
+    })
+}
+
+#[test]
+fn partitions_are_made_while_a_data_path_is_loaded() {
+    let bench = Bench::new(|_| ());
+    while_a_path_is_loaded(&bench, || {
+        bench.partition("t", 0, &GROUP_COMMIT);
+        assert!(bench.store.get("b", P0).is_none(), "nothing is served before all is loaded");
+    })
+    .unwrap();
+    assert_eq!(bodies(&bench.store.get("b", P0).unwrap()), ["hello"]);
+}
+
+#[test]
+fn a_partition_that_is_made_while_it_is_loaded_elsewhere_refuses_the_path() {
+    let bench = Bench::new(|_| ());
+    let refused = while_a_path_is_loaded(&bench, || {
+        let made = bench.partition("b", 0, &GROUP_COMMIT);
+        assert_eq!(put(&bench.store, &made, b"mine").unwrap().offset, Offset::ZERO);
+    });
+    assert!(matches!(refused, Err(StoreError::TwoPlaces { .. })), "{refused:?}");
+    assert_eq!(bodies(&bench.store.get("b", P0).unwrap()), ["mine"]);
+    assert!(!lock(&bench.store.locks).has(&bench.dir.path().join("other")));
 }
 
 #[test]
