@@ -19,6 +19,9 @@ use super::wire::ConnectRequest;
 /// A wake-up or a round that took so much longer than it should is time in which nobody could be heard.
 const DEAF_TIME: Duration = Duration::from_millis(500);
 
+/// What was sent meanwhile lies with the connections then, which have to read it first.
+const CATCH_UP_TIME: Duration = Duration::from_secs(1);
+
 /// What came so long ago has been heard, however much is waiting.
 const BACKLOG_TIME: Duration = Duration::from_secs(2);
 
@@ -93,7 +96,7 @@ impl Worker {
 
     fn forgive(&mut self, lost: Duration) {
         if lost > DEAF_TIME {
-            self.engine.forgive(lost);
+            self.engine.forgive(lost + CATCH_UP_TIME);
         }
     }
 

@@ -189,3 +189,19 @@ fn what_waits_for_all_clients_is_limited_and_those_with_most_are_dropped() {
     assert_eq!(dropped, [false, false, false, false, false, true, true, true, true, true]);
     assert_eq!(worker.outboxes.values().map(Outbox::unsent).sum::<usize>(), (42 + 44 + 46 + 48 + 50) << 20);
 }
+
+#[test]
+fn after_a_time_without_hearing_there_is_time_to_hear_what_was_sent() {
+    let disk = SimDisk::new(1);
+    let mut worker = worker(&disk);
+    let (sender, receiver) = channel();
+    let _client = connect(&sender, 1);
+    assert!(worker.take_batch(receiver.try_recv().ok(), &receiver));
+    let (over, deaf) = (Instant::now() + Duration::from_secs(5), Duration::from_secs(10));
+    worker.forgive(DEAF_TIME);
+    worker.forgive(deaf);
+    worker.engine.expire(0, over + deaf + CATCH_UP_TIME / 2);
+    assert_eq!(worker.engine.figures().sessions, 1, "it was not heard, which is not its fault");
+    worker.engine.expire(0, over + deaf + CATCH_UP_TIME);
+    assert_eq!(worker.engine.figures().sessions, 0);
+}
