@@ -57,7 +57,9 @@ async fn clients_that_do_not_take_their_answers_are_closed_when_together_they_ho
 async fn a_body_that_dribbles_in_gives_way_to_others_that_wait_for_its_room() {
     let broker = TestBroker::with(Setup { metaq: "maxReceivingBytes=65536", ..Setup::default() }).await;
     let mut dribbling = TcpStream::connect(broker.address()).await.unwrap();
-    dribbling.write_all(b"put test 0 300000 0 -1 1\r\nthe beginning").await.unwrap();
+    dribbling.write_all(b"version 1\r\nput test 0 300000 0 -1 1\r\nthe beginning").await.unwrap();
+    // Once the first command is answered, the second one has the room.
+    assert_ne!(dribbling.read(&mut [0; 100]).await.unwrap(), 0);
     let mut other = broker.connect().await;
     let body = vec![7; 300_000];
     let put = other.put("test", 0, &body);
