@@ -106,11 +106,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A value that parses itself.
-    pub(super) fn parse<T, E: Display>(
-        &mut self,
-        key: &str,
-        parse: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Option<T> {
+    pub(super) fn parse<T, E: Display>(&mut self, key: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
         let option = self.option(key)?;
         match parse(&option.value) {
             Ok(value) => Some(value),
