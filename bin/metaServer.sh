@@ -42,7 +42,8 @@ Exit status: 0 done (status: running), 1 failed (status: stopped, or it does not
   RUST_LOG            what is logged              default: info
 
 In METAQ_LOG_DIR: metaServer.log, the log (logFileBytes and logFiles in [metaq] limit it); metaServer.out, what the present
-broker says at its start; .run.pid and .run.state, which process it is.
+broker says at its start; .run.pid and .run.state, which process it is;
+.run.lock, held while one is started.
 
 Defaults, and relative paths in the configuration, start from the directory above this script's.
 TEXT
@@ -138,7 +139,6 @@ birth() {
 find_broker() {
   local key value
   pid='' born='' mode='' address='' admin='' token_file='' config_used=''
-  [ -f "$state_file" ] || return 1
   while IFS='=' read -r key value; do
     case $key in
       pid) pid=$value ;;
@@ -149,11 +149,30 @@ find_broker() {
       token_file) token_file=$value ;;
       config) config_used=$value ;;
     esac
-  done <"$state_file"
-  alive && ours || return 1
+  done < <(cat "$state_file" 2>/dev/null)
+  if ! { alive && ours; }; then find_by_number || return 1; fi
   # Whoever started it may not have waited for these.
   [ -n "$admin" ] || admin=$(told ADMIN)
   [ -n "$address" ] || address=$(told READY)
+}
+
+# If the state file is gone or damaged: a live process with the number of the pid file is ours if it was told to write
+# our log. It tells the rest itself.
+find_by_number() {
+  local number start words i writes='' file='' how=cluster
+  number=$(cat "$pid_file" 2>/dev/null) && start=$(birth "$number") || return 1
+  { mapfile -d '' -t words <"/proc/$number/cmdline"; } 2>/dev/null || return 1
+  for ((i = 0; i < ${#words[@]}; i++)); do
+    case ${words[i]} in
+      --log-file) writes=${words[i + 1]:-} ;;
+      -f) file=${words[i + 1]:-} ;;
+      -l) how=local ;;
+    esac
+  done
+  [ "$writes" = "$log" ] || return 1
+  pid=$number born=$start mode=$how address='' admin='' config_used=$file
+  local binary=${words[0]} config=$file
+  token_file=$(setting adminTokenFile)
 }
 
 # Whether the files tell of this broker and no later one.
@@ -175,6 +194,16 @@ suspended() {
 
 alive() {
   [ -n "$born" ] && [ "$(birth "$pid")" = "$born" ]
+}
+
+refuse_beside_ours() {
+  find_broker || return 0
+  if suspended; then refuse "Broker is running." "It is suspended: \`kill -CONT $pid\` lets it go on."; fi
+  refuse "Broker is running."
+}
+
+how_to_wake() {
+  printf '%s' "it is suspended: \`kill -CONT $pid\` lets it go on"
 }
 
 # A Java broker that was started from this directory has its number in the same file.
@@ -293,12 +322,12 @@ spawn() {
 start() {
   local wanted=$1
   find_binary
-  if find_broker; then refuse "Broker is running."; fi
+  refuse_beside_ours
   if ! { mkdir -p "$log_dir" && : >>"$log" && : >>"$out"; }; then
     fail "Cannot write $log: set METAQ_LOG_DIR or run as another user."
   fi
   lock
-  if find_broker; then refuse "Broker is running."; fi
+  refuse_beside_ours
   refuse_beside_java
   : >"$out"
   mode=$wanted address='' admin='' token_file=$(setting adminTokenFile)
@@ -420,7 +449,7 @@ restart() {
     # The same broker again, with the file it was started with, unless the operator names one.
     if [ -z "${METAQ_CONFIG:-}" ] && [ -n "$config_used" ]; then config=$config_used; fi
     # A running broker is worth more than none.
-    "$binary" config check "$config" >/dev/null || fail "Meta broker was not restarted, it runs on as before."
+    "$binary" config check --start "$config" >/dev/null || fail "Meta broker was not restarted, it runs on as before."
     # Not `stop`, which refuses if it has ended meanwhile.
     end_broker ''
   fi
@@ -435,7 +464,7 @@ status() {
   fi
   find_binary
   if suspended; then
-    told_of_it="it is suspended: \`kill -CONT $pid\` lets it go on"
+    told_of_it=$(how_to_wake)
   elif [ -z "$address" ]; then
     echo "Meta broker is starting."
     echo "pid $pid, not listening yet, log $log"
@@ -448,27 +477,47 @@ status() {
     echo "Meta broker was stopped."
     exit 1
   fi
-  echo "Meta broker does not answer: pid $pid${address:+, $address}"
-  printf '%s\n' "${told_of_it#metaq: }" "log $log; \`stop --force\` kills it"
-  exit 1
+  does_not_answer "${told_of_it#metaq: }"
+}
+
+does_not_answer() {
+  refuse "Meta broker does not answer: pid $pid${address:+, $address}" "$1" "log $log; \`stop --force\` kills it"
 }
 
 # --- Commands to a running broker -------------------------------------------------------------------------------------
 
 require_broker() {
   find_broker || refuse "Broker is not running."
+  # No need to wait for what cannot come.
+  if suspended; then does_not_answer "$(how_to_wake)"; fi
   if [ -z "$address" ]; then fail "Meta broker is still starting, pid $pid: see $log"; fi
   find_binary
 }
 
-# The options of the Java tools begin with one dash, those of metaq with two.
-two_dashes() {
-  local argument
-  arguments=()
-  for argument in "$@"; do
-    case $argument in -topic | -start | -end) argument=-$argument ;; esac
-    arguments+=("$argument")
+# The options of the Java tools begin with one dash, those of metaq with two. What each command needs is told here, in
+# words of this script.
+partition_options() {
+  local use=$1 option topic='' start='' end=''
+  shift
+  while [ $# -gt 0 ]; do
+    option=${1#-}
+    case ${option#-} in
+      topic) topic=${2:-} ;;
+      start) start=${2:-} ;;
+      end) end=${2:-} ;;
+      *) wrong_use "$command does not know $1: $use" ;;
+    esac
+    [ $# -ge 2 ] || wrong_use "$1 has no value: $use"
+    shift 2
   done
+  [ -n "$topic" ] || wrong_use "The topic is missing: $use"
+  arguments=("--topic=$topic")
+  if [ "$command" = open-partitions ]; then
+    [ -z "$start$end" ] || wrong_use "All partitions of a topic are opened at once: $use"
+    return
+  fi
+  if [ -z "$start" ] || [ -z "$end" ]; then wrong_use "The first or the last partition is missing: $use"; fi
+  arguments+=("--start=$start" "--end=$end")
 }
 
 reload() {
@@ -482,12 +531,12 @@ stats() {
   case ${1:-} in
     '') ;;
     -item | --item)
-      [ $# -eq 2 ] || wrong_use
+      [ $# -eq 2 ] || wrong_use "-item takes one item: stats -item ITEM"
       item=$2
       ;;
-    -*) wrong_use ;;
+    -*) wrong_use "stats does not know $1: stats [ITEM]" ;;
     *)
-      [ $# -eq 1 ] || wrong_use
+      [ $# -eq 1 ] || wrong_use "stats takes one item: stats [ITEM]"
       item=$1
       ;;
   esac
@@ -496,17 +545,15 @@ stats() {
 }
 
 partitions() {
-  local action=$1 arguments
-  shift
-  [ $# -gt 0 ] || wrong_use
-  two_dashes "$@"
+  local action=$1 use=$2 arguments
+  shift 2
+  partition_options "$use" "$@"
   require_broker
   ask partitions "$action" "${arguments[@]}" || exit 1
 }
 
 wrong_use() {
-  usage >&2
-  exit 1
+  fail "$1" '`metaServer.sh help` lists the commands.'
 }
 
 locate
@@ -518,16 +565,17 @@ case "$command" in
     exit
     ;;
   close-partitions)
-    partitions close "$@"
+    partitions close 'close-partitions -topic TOPIC -start FIRST -end LAST' "$@"
     exit
     ;;
   open-partitions)
-    partitions open "$@"
+    partitions open 'open-partitions -topic TOPIC' "$@"
     exit
     ;;
   slave-status | move-partitions | delete-partitions | query) fail "$command is not available in this release." ;;
   *)
-    [ $# -le 1 ] || wrong_use
+    surplus="$*"
+    [ $# -le 1 ] || wrong_use "$command takes less: $surplus"
     ;;
 esac
 case "$command ${1:-}" in
@@ -541,5 +589,10 @@ case "$command ${1:-}" in
   'status ') status ;;
   'help '* | '--help '* | '-h '*) usage ;;
   'reload ') reload || exit 1 ;;
-  *) wrong_use ;;
+  ' ')
+    usage >&2
+    exit 1
+    ;;
+  start\ * | stop\ * | restart\ * | status\ * | reload\ *) wrong_use "$command does not know $1." ;;
+  *) wrong_use "There is no command $command." ;;
 esac

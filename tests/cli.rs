@@ -161,7 +161,7 @@ fn reading_begins_where_it_is_told_and_ends_where_it_is_told() {
     assert_eq!(lines(&["--idle-ms", "50", "--from", "207"]), ["m-9"]);
     assert_status(&server.consume(&["--max", "10"]), 0);
     assert_status(&server.consume(&["--max", "11"]), 1);
-    assert!(text(&server.consume(&["--max", "11"]).stderr).contains("1 messages fewer than --max asks for"));
+    assert!(text(&server.consume(&["--max", "11"]).stderr).contains("1 message fewer than --max asks for"));
     assert_status(&server.consume(&["--from", "nowhere"]), 2);
     let inside = server.consume(&["--from", "3"]);
     assert_status(&inside, 1);
@@ -342,6 +342,15 @@ fn a_configuration_is_checked_with_every_error_and_its_line() {
     ] {
         assert!(errors.contains(expected), "{expected} is not in\n{errors}");
     }
+    let token = dir.path().join("token");
+    let ini = server_ini(dir.path(), 0, "")
+        .replace("[topic", &format!("[metaq]\nadminTokenFile={}\n[topic", token.display()));
+    std::fs::write(&good, ini).unwrap();
+    assert_status(&metaq(&["config", "check", good.to_str().unwrap()]), 0);
+    let output = metaq(&["config", "check", "--start", good.to_str().unwrap()]);
+    assert_status(&output, 1);
+    assert!(text(&output.stderr).starts_with("metaq: adminTokenFile="), "{output:?}");
+
     assert_status(&metaq(&["config", "check", "/nonexistent"]), 1);
     assert_status(&metaq(&["config", "check", dir.path().to_str().unwrap()]), 1);
 }
@@ -463,4 +472,15 @@ fn a_reader_that_leaves_early_is_no_error() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+}
+
+#[test]
+fn whoever_names_no_broker_is_told_of_both_ways() {
+    for command in [&["produce", "--topic", "t"] as &[&str], &["consume", "--topic", "t"]] {
+        let output = metaq(command);
+        assert_status(&output, 2);
+        assert!(text(&output.stderr).contains("<--zk <HOST:PORT>|--server <HOST:PORT>>"), "{output:?}");
+        let both = metaq(&[command, &["--zk", "h:1", "--server", "h:1"]].concat());
+        assert_status(&both, 2);
+    }
 }

@@ -159,6 +159,12 @@ fn a_restart_with_a_bad_configuration_leaves_the_running_broker_alone() {
     let shown = broker.script(&["restart"]).is(1, "numPartitions").text;
     assert!(shown.contains("it runs on"), "{shown}");
     broker.script(&["status"]).is(0, &pid);
+    // Nor does it end for a token that a start would refuse.
+    broker.set("numPartitions=1");
+    broker.set("adminTokenFile=conf/token");
+    let shown = broker.script(&["restart"]).is(1, "adminTokenFile=conf/token: No such file").text;
+    assert!(shown.contains("it runs on"), "{shown}");
+    broker.script(&["status"]).is(0, &pid);
 }
 
 #[test]
@@ -185,20 +191,25 @@ fn it_waits_for_the_registration_whatever_is_logged() {
 fn help_exits_0_and_what_is_unknown_or_not_there_yet_exits_1() {
     let broker = Installation::new(&[]);
     broker.script(&["help"]).is(0, "Usage: metaServer.sh");
-    for wrong in [
-        &[] as &[&str],
-        &["strat"],
-        &["start", "loacl"],
-        &["stop", "now"],
-        &["stop", "--force", "now"],
-        &["reload", "now"],
-        &["stats", "-item"],
-        &["stats", "a", "b"],
-        &["stats", "-x"],
-        &["close-partitions"],
-        &["open-partitions"],
+    broker.script(&[]).is(1, "Usage: metaServer.sh");
+    for (wrong, why) in [
+        (&["strat"] as &[&str], "There is no command strat."),
+        (&["start", "loacl"], "start does not know loacl."),
+        (&["stop", "now"], "stop does not know now."),
+        (&["stop", "--force", "now"], "stop takes less: --force now"),
+        (&["reload", "now"], "reload does not know now."),
+        (&["stats", "-item"], "-item takes one item"),
+        (&["stats", "a", "b"], "stats takes one item"),
+        (&["stats", "-x"], "stats does not know -x"),
+        (&["close-partitions"], "The topic is missing: close-partitions -topic TOPIC -start FIRST -end LAST"),
+        (&["close-partitions", "-topic"], "-topic has no value"),
+        (&["close-partitions", "-topic", "t", "-start", "0"], "The first or the last partition is missing"),
+        (&["close-partitions", "-topik", "t"], "close-partitions does not know -topik"),
+        (&["open-partitions"], "The topic is missing: open-partitions -topic TOPIC"),
+        (&["open-partitions", "-topic", "t", "-start", "0"], "All partitions of a topic are opened at once"),
     ] {
-        broker.script(wrong).is(1, "Usage: metaServer.sh");
+        let shown = broker.script(wrong).is(1, why).text;
+        assert!(shown.ends_with("`metaServer.sh help` lists the commands.\n"), "{shown}");
     }
     for later in ["slave-status", "move-partitions", "delete-partitions", "query"] {
         broker.script(&[later, "-topic", "x"]).is(1, &format!("{later} is not available in this release."));

@@ -1,10 +1,26 @@
 //! The form of answers: JSON or text, and errors that are the same everywhere.
 
-use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use serde::Serialize;
 use serde_json::json;
+
+/// JSON and the end of the line, so that the prompt of a shell does not stick to it.
+#[derive(Debug)]
+pub(super) struct JsonLine<T>(pub(super) T);
+
+impl<T: Serialize> IntoResponse for JsonLine<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(mut body) => {
+                body.push(b'\n');
+                ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+            }
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    }
+}
 
 /// A request that was not carried out: `{"error": "what to do"}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +37,7 @@ impl Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(json!({ "error": self.text }))).into_response();
+        let mut response = (self.status, JsonLine(json!({ "error": self.text }))).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tracing::info;
 
-use super::answer::{Failure, text};
+use super::answer::{Failure, JsonLine, text};
 use super::app::App;
 use super::doors::Peer;
 use crate::broker::{PartitionsError, ReloadError, ReloadReport};
@@ -38,12 +38,12 @@ pub(super) async fn close_partitions(
     State(app): State<App>,
     Extension(Peer(peer)): Extension<Peer>,
     body: Result<Json<Close>, JsonRejection>,
-) -> Result<Json<Value>, Failure> {
+) -> Result<JsonLine<Value>, Failure> {
     let Close { topic, start, end } = body_of(body, r#"{"topic": "…", "start": first, "end": last}"#)?;
     let control = app.control()?;
-    control.close_partitions(&topic, start, end).map_err(refused)?;
+    let num_partitions = control.close_partitions(&topic, start, end).map_err(refused)?;
     info!(%peer, topic, start, end, "an operator closed partitions");
-    Ok(Json(json!({ "closed": control.closed_partitions() })))
+    Ok(JsonLine(json!({ "closed": control.closed_partitions(), "numPartitions": num_partitions })))
 }
 
 /// Opens all partitions of a topic.
@@ -51,39 +51,42 @@ pub(super) async fn open_partitions(
     State(app): State<App>,
     Extension(Peer(peer)): Extension<Peer>,
     body: Result<Json<Open>, JsonRejection>,
-) -> Result<Json<Value>, Failure> {
+) -> Result<JsonLine<Value>, Failure> {
     let Open { topic } = body_of(body, r#"{"topic": "…"}"#)?;
     let control = app.control()?;
     let opened = control.open_partitions(&topic).map_err(refused)?;
     info!(%peer, topic, opened, "an operator opened partitions");
-    Ok(Json(json!({ "opened": opened, "closed": control.closed_partitions() })))
+    Ok(JsonLine(json!({ "opened": opened, "closed": control.closed_partitions() })))
 }
 
 /// Starts the realtime statistics over.
 pub(super) async fn reset_statistics(
     State(app): State<App>,
     Extension(Peer(peer)): Extension<Peer>,
-) -> Result<Json<Value>, Failure> {
+) -> Result<JsonLine<Value>, Failure> {
     app.control()?.reset_statistics();
     info!(%peer, "an operator reset the realtime statistics");
-    Ok(Json(json!({ "reset": true })))
+    Ok(JsonLine(json!({ "reset": true })))
 }
 
 /// Stops the broker gracefully. The answer comes before it has stopped.
 pub(super) async fn stop(
     State(app): State<App>,
     Extension(Peer(peer)): Extension<Peer>,
-) -> Result<(StatusCode, Json<Value>), Failure> {
+) -> Result<(StatusCode, JsonLine<Value>), Failure> {
     let control = app.control()?;
     info!(%peer, "an operator asks for a stop");
     control.request_stop();
-    Ok((StatusCode::ACCEPTED, Json(json!({ "stopping": true }))))
+    Ok((StatusCode::ACCEPTED, JsonLine(json!({ "stopping": true }))))
 }
 
 /// Reloads the configuration: what changed, as JSON.
-pub(super) async fn reload(State(app): State<App>, Extension(peer): Extension<Peer>) -> Result<Json<Value>, Failure> {
+pub(super) async fn reload(
+    State(app): State<App>,
+    Extension(peer): Extension<Peer>,
+) -> Result<JsonLine<Value>, Failure> {
     let report = do_reload(&app, peer).await?;
-    Ok(Json(json!({ "text": report.to_string(), "report": report })))
+    Ok(JsonLine(json!({ "text": report.to_string(), "report": report })))
 }
 
 /// The same in the reference's words: text, also of errors.

@@ -1,35 +1,34 @@
 //! What can be looked at.
 
-use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 
-use super::answer::{Failure, text};
+use super::answer::{Failure, JsonLine, text};
 use super::app::App;
 use super::metrics;
 use crate::broker::{BrokerStatus, ClosedRange, TopicStatus};
 
 /// Everything in short.
-pub(super) async fn status(State(app): State<App>) -> Result<Json<BrokerStatus>, Failure> {
-    app.look(|control| control.status()).await.map(Json)
+pub(super) async fn status(State(app): State<App>) -> Result<JsonLine<BrokerStatus>, Failure> {
+    app.look(|control| control.status()).await.map(JsonLine)
 }
 
 /// All topics with their partitions.
-pub(super) async fn topics(State(app): State<App>) -> Result<Json<Vec<TopicStatus>>, Failure> {
-    app.look(|control| control.topics()).await.map(Json)
+pub(super) async fn topics(State(app): State<App>) -> Result<JsonLine<Vec<TopicStatus>>, Failure> {
+    app.look(|control| control.topics()).await.map(JsonLine)
 }
 
 /// One of them.
 pub(super) async fn topic(
     State(app): State<App>,
     name: Result<Path<String>, PathRejection>,
-) -> Result<Json<TopicStatus>, Failure> {
+) -> Result<JsonLine<TopicStatus>, Failure> {
     let name = element(name)?;
     let found = app.look(move |control| control.topic(&name)).await?;
-    found.map(Json).ok_or_else(|| {
+    found.map(JsonLine).ok_or_else(|| {
         Failure::new(
             StatusCode::NOT_FOUND,
             "no topic of this name is configured or has data: GET /api/v1/topics lists those that are",
@@ -64,8 +63,8 @@ fn unreadable(why: String) -> Failure {
 }
 
 /// Closed partitions.
-pub(super) async fn closed_partitions(State(app): State<App>) -> Result<Json<Vec<ClosedRange>>, Failure> {
-    Ok(Json(app.control()?.closed_partitions()))
+pub(super) async fn closed_partitions(State(app): State<App>) -> Result<JsonLine<Vec<ClosedRange>>, Failure> {
+    Ok(JsonLine(app.control()?.closed_partitions()))
 }
 
 /// The exposition for Prometheus.

@@ -185,14 +185,15 @@ impl BrokerControl {
     }
 
     /// Closes partitions `start` to `end` of a topic for put and get, both included and whether they exist or not, until
-    /// they are opened or the broker is restarted (02 §14).
+    /// they are opened or the broker is restarted (02 §14). Returns how many partitions the topic is configured to have.
     ///
     /// # Errors
     /// When the topic has no section of its own, `start` is negative, or beyond `end`.
-    pub fn close_partitions(&self, topic: &str, start: i32, end: i32) -> Result<(), PartitionsError> {
+    pub fn close_partitions(&self, topic: &str, start: i32, end: i32) -> Result<u32, PartitionsError> {
         let config = self.config();
         let topic = config.topics.configured(topic).ok_or_else(|| not_configured(topic))?;
-        Ok(self.0.processor.store().close_partitions(&topic.name, start, end)?)
+        self.0.processor.store().close_partitions(&topic.name, start, end)?;
+        Ok(topic.settings.num_partitions)
     }
 
     /// Opens all partitions of a topic; whether any was closed.

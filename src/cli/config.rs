@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 use super::next_runs::{self, NextRunsArguments};
 use super::output::{Format, Printer, finish, tell};
+use crate::admin::AdminToken;
 use crate::config::ServerConfig;
 
 #[derive(Debug, Subcommand)]
@@ -15,6 +16,9 @@ pub(super) enum Command {
     Check {
         /// The configuration file
         file: PathBuf,
+        /// Check the token of operators, too, as a broker that is started here and now with this file would
+        #[arg(long)]
+        start: bool,
     },
     /// Show the values in force, defaults included
     Show {
@@ -31,17 +35,20 @@ pub(super) enum Command {
 
 pub(super) fn run(command: &Command) -> ExitCode {
     match command {
-        Command::Check { file } => finish(check(file), Format::Text),
+        Command::Check { file, start } => finish(check(file, *start), Format::Text),
         Command::NextRuns(arguments) => next_runs::run(arguments),
         Command::Show { file, output } => finish(show(file, *output), *output),
     }
 }
 
-fn check(file: &Path) -> anyhow::Result<bool> {
+fn check(file: &Path, start: bool) -> anyhow::Result<bool> {
     match ServerConfig::load(file) {
         Ok(config) => {
             for warning in &config.warnings {
                 tell(format_args!("warning: {}", warning.located(Some(file))));
+            }
+            if start {
+                AdminToken::find(config.metaq.admin_token_file.as_deref())?;
             }
             Printer::new().line(format_args!("{}: ok", file.display()))?;
             Ok(true)

@@ -19,6 +19,7 @@ use super::output::{Format, Printer, finish, tell};
 use super::reader::{Delivery, Reader};
 use super::runtime;
 use super::signals::stop_requested;
+use super::table::counted;
 use super::target::{self, Place, Target, wire};
 use crate::id::{Offset, TopicName};
 
@@ -188,7 +189,7 @@ async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool> {
     target.close().await;
     let missing = arguments.max.map_or(0, |max| max.saturating_sub(received));
     if missing > 0 && failed.is_none() && arguments.output == Format::Text {
-        tell(format_args!("metaq: {missing} messages fewer than --max asks for ({reason})"));
+        tell(format_args!("metaq: {} fewer than --max asks for ({reason})", counted(missing, "message")));
     }
     failed.map_or(Ok(missing == 0), Err)
 }

@@ -77,10 +77,21 @@ fn close(admin: &AdminArguments, topic: &TopicName, start: i32, end: i32) -> Exi
         let answer = client.post("/api/v1/partitions/close", Some(&range)).await?;
         match format {
             Format::Json => printer.json(&answer)?,
-            Format::Text => printer.line(format_args!(
-                "Partitions {start} to {end} of {topic} are closed for put and get, until they are opened or the broker is \
-                 restarted."
-            ))?,
+            Format::Text => {
+                let closed =
+                    if start == end { format!("Partition {start}") } else { format!("Partitions {start} to {end}") };
+                let (are, they_are) = if start == end { ("is", "it is") } else { ("are", "they are") };
+                printer.line(format_args!(
+                    "{closed} of {topic} {are} closed for put and get, until {they_are} opened or the broker is restarted."
+                ))?;
+                if let Some(count) =
+                    answer.get("numPartitions").and_then(Value::as_i64).filter(|&n| i64::from(end) >= n)
+                {
+                    printer.line(format_args!(
+                        "numPartitions of {topic} is {count} on this broker: partitions beyond are closed should they come."
+                    ))?;
+                }
+            }
         }
         Ok(())
     })

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::output::{Format, Printer, finish, tell};
 use super::signals::stop_requested;
+use super::table::counted;
 use super::target::{self, Place, Target, wire};
 use super::{runtime, source};
 use crate::client::{BrokerClient, ClientError, PendingPut, Sent};
@@ -154,7 +155,8 @@ async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
         Format::Text => {
             let failures = if failed == 0 { String::new() } else { format!(", {failed} failed") };
             let topic = &arguments.topic;
-            Printer::new().line(format_args!("{ok} messages sent to {topic}{failures} in {elapsed:.1?}"))?;
+            Printer::new()
+                .line(format_args!("{} sent to {topic}{failures} in {elapsed:.1?}", counted(ok, "message")))?;
         }
     }
     source_error.map_or(Ok(failed == 0), Err)

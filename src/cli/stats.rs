@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::bail;
 use serde_json::{Map, Value, json};
 
-use super::admin::reachable;
+use super::admin::{configuration_of, reachable};
 use super::output::{Format, Printer, finish};
 use super::runtime;
 use super::target::server_address;
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &StatsArguments) -> ExitCode {
 fn show(arguments: &StatsArguments) -> anyhow::Result<()> {
     let address = match (&arguments.server, &arguments.config) {
         (Some(server), _) => server_address(server)?,
-        (None, Some(file)) => configured(&ServerConfig::load(file)?)?,
+        (None, Some(file)) => configured(&configuration_of(file, "--server HOST:PORT")?)?,
         (None, None) => DEFAULT_ADDRESS.to_owned(),
     };
     let item = arguments.item.trim();

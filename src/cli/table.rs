@@ -92,6 +92,11 @@ pub(super) fn duration(duration: Duration) -> String {
     format!("{} d {:02}:{:02}:{:02}", seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60)
 }
 
+/// `1 topic`, `2 topics`.
+pub(super) fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +111,7 @@ mod tests {
 
     #[test]
     fn quantities_have_units() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "run")), ["0 runs", "1 run", "2 runs"]);
         let shown = [0, 1023, 1024, 1536, 1 << 30, u64::MAX].map(bytes);
         assert_eq!(shown, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 GiB", "16383.9 PiB"]);
         assert_eq!(duration(Duration::from_secs(2 * 86_400 + 3_661)), "2 d 01:01:01");

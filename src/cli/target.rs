@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bytestring::ByteString;
+use clap::ArgGroup;
 use tokio::sync::OnceCell;
 
 use crate::client::{BrokerClient, ClientError, ConnectionOptions};
@@ -15,9 +16,10 @@ use crate::zk::{Cluster, Coordinator, ZooKeeper, ZooKeeperOptions, connected};
 
 /// How to reach the brokers.
 #[derive(Debug, Clone, clap::Args)]
+#[command(group(ArgGroup::new("brokers").args(["zk", "server"]).required(true)))]
 pub(super) struct TargetArguments {
     /// ZooKeeper that knows the brokers, HOST:PORT or several joined by commas, with a directory at the end if need be
-    #[arg(long, value_name = "HOST:PORT", required_unless_present = "server", conflicts_with = "server")]
+    #[arg(long, value_name = "HOST:PORT")]
     zk: Option<String>,
     /// Directory of the cluster's nodes in ZooKeeper
     #[arg(long, value_name = "PATH", default_value = "/meta")]

@@ -1,9 +1,10 @@
 //! Typed access to the options of one section; what is wrong is noted and reading goes on with a stand-in.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use super::cron::{CronExpression, InvalidCron};
 use super::error::Problems;
 use super::expr;
 use super::ini::{IniOption, Section};
@@ -105,11 +106,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A value that parses itself.
-    pub(super) fn parse<T, E: std::fmt::Display>(
-        &mut self,
-        key: &str,
-        parse: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Option<T> {
+    pub(super) fn parse<T, E: Display>(&mut self, key: &str, parse: impl FnOnce(&str) -> Result<T, E>) -> Option<T> {
         let option = self.option(key)?;
         match parse(&option.value) {
             Ok(value) => Some(value),
@@ -120,9 +117,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A cron expression.
-    pub(super) fn cron(&mut self, key: &str) -> Option<CronExpression> {
-        self.parse(key, |text| text.parse().map_err(|error: InvalidCron| format!("{key}={}: {error}", shortened(text))))
+    /// A value that parses itself and whose errors name neither key nor value.
+    pub(super) fn quoted<T: FromStr<Err: Display>>(&mut self, key: &str) -> Option<T> {
+        self.parse(key, |text| text.parse().map_err(|error: T::Err| format!("{key}={}: {error}", shortened(text))))
     }
 
     /// Notes an error at an option.

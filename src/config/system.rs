@@ -148,8 +148,8 @@ impl SystemConfig {
             put_process_thread_count: r
                 .int("putProcessThreadCount", POSITIVE_INT)
                 .unwrap_or(d.put_process_thread_count),
-            delete_policy: r.parse("deletePolicy", str::parse).unwrap_or(d.delete_policy),
-            delete_when: r.cron("deleteWhen").unwrap_or(d.delete_when),
+            delete_policy: r.quoted("deletePolicy").unwrap_or(d.delete_policy),
+            delete_when: r.quoted("deleteWhen").unwrap_or(d.delete_when),
             quartz_thread_count: r.int("quartzThreadCount", POSITIVE_INT).unwrap_or(d.quartz_thread_count),
             max_checkpoints: r.int("maxCheckpoints", POSITIVE_INT).unwrap_or(d.max_checkpoints),
             checkpoint_interval_ms: r.int("checkpointInterval", 1..=i64::MAX).unwrap_or(d.checkpoint_interval_ms),

@@ -135,15 +135,10 @@ impl Topics {
     pub(super) fn read(file: &IniFile, system: &SystemConfig, problems: &mut Problems) -> Self {
         let mut topics = Self::empty(TopicSettings::of_system(system));
         for section in file.sections() {
-            let Some(name) = section.name().strip_prefix(TOPIC_PREFIX) else {
-                continue;
-            };
-            match TopicName::new(name) {
-                Ok(name) => {
-                    let topic = TopicConfig::read(name, section, &topics.defaults, problems);
-                    topics.push(topic);
-                }
-                Err(error) => problems.error(section.line(), Some(section.name()), error.to_string()),
+            if let Some(name) = section.name().strip_prefix(TOPIC_PREFIX)
+                && let Some(topic) = TopicConfig::read(name, section, &topics.defaults, problems)
+            {
+                topics.push(topic);
             }
         }
         if !file.sections().iter().any(|section| section.name().starts_with(TOPIC_PREFIX)) {
@@ -178,8 +173,12 @@ impl TopicSettings {
 }
 
 impl TopicConfig {
-    fn read(name: TopicName, section: &Section, defaults: &TopicSettings, problems: &mut Problems) -> Self {
-        if name.as_str().contains(char::is_whitespace) {
+    /// `None` if no topic can have the name; what else is wrong in the section is told all the same.
+    fn read(name: &str, section: &Section, defaults: &TopicSettings, problems: &mut Problems) -> Option<Self> {
+        let checked = TopicName::new(name);
+        if let Err(error) = &checked {
+            problems.error(section.line(), Some(section.name()), error.to_string());
+        } else if name.contains(char::is_whitespace) {
             let message = format!("no command can name the topic '{name}', because it contains a blank");
             problems.warn(section.line(), section.name(), message);
         }
@@ -191,8 +190,8 @@ impl TopicConfig {
         replace(&mut set.unflush_threshold, reader.int("unflushThreshold", INT));
         replace(&mut set.unflush_interval, reader.int("unflushInterval", INT));
         replace(&mut set.data_path, reader.path("dataPath"));
-        replace(&mut set.delete_policy, reader.parse("deletePolicy", str::parse));
-        replace(&mut set.delete_when, reader.cron("deleteWhen"));
+        replace(&mut set.delete_policy, reader.quoted("deletePolicy"));
+        replace(&mut set.delete_when, reader.quoted("deleteWhen"));
         replace(&mut set.accept_publish, reader.bool("acceptPublish"));
         replace(&mut set.accept_subscribe, reader.bool("acceptSubscribe"));
         replace(&mut set.stat, stat(&mut reader));
@@ -212,7 +211,7 @@ impl TopicConfig {
             let message = "message filters (group.*) are not available in this release: consumers get every message";
             problems.warn(section.line(), section.name(), message.to_owned());
         }
-        Self { name, settings, filters, explicit }
+        Some(Self { name: checked.ok()?, settings, filters, explicit })
     }
 
     /// The same section, with other values where it has none of its own.

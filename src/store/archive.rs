@@ -3,6 +3,7 @@
 //! A crash at any time leaves the segment, or a complete archive, or both; both are one again after the next run.
 
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -56,7 +57,7 @@ impl PartitionLog {
         self.remove_unfinished_archive(segment)?;
         let unfinished = named(segment.path(), UNFINISHED);
         let written = self.write_archive(segment, &unfinished, stop).and_then(|archive| match archive {
-            Some(len) => self.keep_archive(segment, &unfinished).map(|()| Some(len)),
+            Some(len) => self.keep_archive(segment, &unfinished, len).map(|()| Some(len)),
             None => Ok(None),
         });
         if !matches!(written, Ok(Some(_))) {
@@ -82,9 +83,7 @@ impl PartitionLog {
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<u64>, StoreError> {
         let fs = &*self.shared.fs;
-        let stamp = segment.file().stamp().map_err(|source| failed("look at", segment.path(), source))?;
-        let name = segment.path().file_name().unwrap_or_default().to_string_lossy();
-        let entry = ZipEntry { name: &name, modified_ns: stamp.modified_ns, source: segment.file(), len: stamp.len };
+        let entry = entry(segment)?;
         let write_failed = |source| failed("write the archive", path, source);
         let archive = fs.create(path).map_err(write_failed)?;
         let mut synced = 0;
@@ -113,15 +112,16 @@ impl PartitionLog {
         }
     }
 
-    /// Gives a complete archive its name. One of the same content, which a crash left beside its segment, takes its
-    /// place; one of other content is left alone, and ours gets a number.
-    fn keep_archive(&self, segment: &Segment, unfinished: &Path) -> Result<(), StoreError> {
+    /// Gives a complete archive its name. One of the same content stays in its place: a crash left it beside its segment,
+    /// or an operator took the segment out of it. One of other content is left alone, and ours gets a number.
+    fn keep_archive(&self, segment: &Segment, unfinished: &Path, len: u64) -> Result<(), StoreError> {
         let fs = &*self.shared.fs;
+        let times = entry(segment)?.times(len);
         for path in namesakes(segment.path(), COMPRESSED) {
             let keep_failed = |source| failed("keep the archive as", &path, source);
             match fs.kind(&path).map_err(keep_failed)? {
                 None => fs.rename(unfinished, &path).map_err(keep_failed)?,
-                Some(_) if is_same_content(fs, unfinished, &path).map_err(keep_failed)? => {
+                Some(_) if is_same_but_for(&times, fs, unfinished, &path).map_err(keep_failed)? => {
                     fs.open(&path, Access::ReadWrite).and_then(|kept| kept.sync_data()).map_err(keep_failed)?;
                     fs.remove_file(unfinished).map_err(keep_failed)?;
                 }
@@ -177,7 +177,15 @@ fn namesakes(segment: &Path, suffix: &str) -> impl Iterator<Item = PathBuf> {
     std::iter::once(named(segment, suffix)).chain(numbered)
 }
 
-fn is_same_content(fs: &dyn FileSystem, a: &Path, b: &Path) -> std::io::Result<bool> {
+/// What goes into the archive of a segment.
+fn entry(segment: &Segment) -> Result<ZipEntry<'_>, StoreError> {
+    let stamp = segment.file().stamp().map_err(|source| failed("look at", segment.path(), source))?;
+    let name = segment.path().file_name().unwrap_or_default().to_string_lossy();
+    Ok(ZipEntry { name, modified_ns: stamp.modified_ns, source: segment.file(), len: stamp.len })
+}
+
+/// Whether two files have the same bytes, those of some places left out.
+fn is_same_but_for(places: &[Range<u64>], fs: &dyn FileSystem, a: &Path, b: &Path) -> std::io::Result<bool> {
     let [a, b] = [fs.open(a, Access::Read)?, fs.open(b, Access::Read)?];
     let len = a.stamp()?.len;
     if b.stamp()?.len != len {
@@ -190,10 +198,22 @@ fn is_same_content(fs: &dyn FileSystem, a: &Path, b: &Path) -> std::io::Result<b
         let [left, right] = buffers.each_mut().map(|buffer| buffer.get_mut(..count).unwrap_or_default());
         read_exact_at(&*a as &dyn DataFile, left, position)?;
         read_exact_at(&*b as &dyn DataFile, right, position)?;
+        for bytes in [&mut *left, &mut *right] {
+            places.iter().for_each(|place| clear(bytes, position, place));
+        }
         if left != right {
             return Ok(false);
         }
         position += count as u64;
     }
     Ok(true)
+}
+
+/// Clears what lies in the place, of bytes that begin at a position.
+fn clear(bytes: &mut [u8], position: u64, place: &Range<u64>) {
+    let within = |at: u64| usize::try_from(at.saturating_sub(position)).unwrap_or(usize::MAX).min(bytes.len());
+    let (start, end) = (within(place.start), within(place.end));
+    if let Some(bytes) = bytes.get_mut(start..end) {
+        bytes.fill(0);
+    }
 }

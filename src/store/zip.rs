@@ -3,7 +3,9 @@
 //! Nothing but the bytes: the entry is deflated piece by piece, its header is written when the sizes are known. Archives
 //! that need the records of ZIP64 get them, others do not have them.
 
+use std::borrow::Cow;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 
 use flate2::{Compress, Compression, FlushCompress, Status};
 use jiff::Timestamp;
@@ -25,6 +27,10 @@ const END: u32 = 0x0605_4b50;
 const ZIP64_END: u32 = 0x0606_4b50;
 const ZIP64_LOCATOR: u32 = 0x0706_4b50;
 
+/// Where the time and the date lie in the headers, two bytes each.
+const LOCAL_DOS_TIME: u64 = 10;
+const CENTRAL_DOS_TIME: u64 = 12;
+
 /// The name is UTF-8.
 const FLAGS: u16 = 1 << 11;
 const DEFLATED: u16 = 8;
@@ -42,7 +48,7 @@ const TIME_EXTRA: u16 = 0x5455;
 /// What goes into an archive.
 #[derive(Debug)]
 pub(super) struct ZipEntry<'a> {
-    pub(super) name: &'a str,
+    pub(super) name: Cow<'a, str>,
     /// Nanoseconds since 1970.
     pub(super) modified_ns: i64,
     pub(super) source: &'a dyn DataFile,
@@ -106,6 +112,25 @@ impl ZipEntry<'_> {
         output.position = 0;
         output.write(&headers.local()).map_err(ZipError::Write)?;
         Ok(len)
+    }
+
+    /// Where an archive of `archive_len` bytes has the time of its entry. Two archives of one name that differ nowhere
+    /// else hold the same bytes, written at different times.
+    pub(super) fn times(&self, archive_len: u64) -> [Range<u64>; 4] {
+        let zip64 = self.len >= ZIP64_FROM_BYTES;
+        let headers = Headers { entry: self, zip64, modified: self.modified(), crc: 0, compressed: 0 };
+        let local = headers.local().len() as u64;
+        let end = archive_len.saturating_sub(headers.end(0, 0).len() as u64);
+        let central = end.saturating_sub(headers.central().len() as u64);
+        // The time of the extra field is the last of a header.
+        let extra = if headers.seconds().is_some() { 4 } else { 0 };
+        let dos_time = |start: u64| start..start + 4;
+        [
+            dos_time(LOCAL_DOS_TIME),
+            local - extra..local,
+            dos_time(central + CENTRAL_DOS_TIME),
+            end.saturating_sub(extra)..end,
+        ]
     }
 
     fn modified(&self) -> Timestamp {
@@ -186,11 +211,15 @@ impl Headers<'_> {
         if self.zip64 {
             extra = extra.u16(ZIP64_EXTRA).u16(16).u64(self.entry.len).u64(self.compressed);
         }
-        // Readers differ on times that 31 bits do not hold.
-        if let Some(seconds) = u32::try_from(self.modified.as_second()).ok().filter(|&s| i32::try_from(s).is_ok()) {
+        if let Some(seconds) = self.seconds() {
             extra = extra.u16(TIME_EXTRA).u16(5).tail(&[1]).u32(seconds);
         }
         extra.0
+    }
+
+    /// Readers differ on times that 31 bits do not hold.
+    fn seconds(&self) -> Option<u32> {
+        u32::try_from(self.modified.as_second()).ok().filter(|&seconds| i32::try_from(seconds).is_ok())
     }
 
     /// What the archive ends with, behind the central header at `start`.

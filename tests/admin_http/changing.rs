@@ -14,7 +14,7 @@ async fn closed_partitions_refuse_clients_until_they_are_opened() {
     // A partition that does not exist may be in the range.
     let closed = json!([{ "topic": "test", "start": 1, "end": 70 }]);
     let answer = broker.post("/api/v1/partitions/close", r#"{"topic":"test","start":1,"end":70}"#).await;
-    assert_eq!((answer.status, answer.json()), (200, json!({ "closed": closed })));
+    assert_eq!((answer.status, answer.json()), (200, json!({ "closed": closed, "numPartitions": 3 })));
     assert_eq!(broker.get("/api/v1/partitions/closed").await.json(), closed);
     assert_eq!(broker.get("/api/v1/status").await.json()["closed_partitions"], closed);
     assert_eq!(broker.get("/api/v1/topics/test").await.json()["partitions"][0]["closed"], true);

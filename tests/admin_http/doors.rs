@@ -37,7 +37,7 @@ async fn with_a_token_nothing_is_changed_without_it() {
         401,
         "what is not there is not told either"
     );
-    assert_eq!(broker.get("/api/v1/partitions/closed").await.text(), "[]");
+    assert_eq!(broker.get("/api/v1/partitions/closed").await.json(), serde_json::json!([]));
     let authorization = format!("Authorization: Bearer {TOKEN}");
     let answer = send(broker.admin, "POST", "/api/v1/partitions/close", &[JSON, &authorization], CLOSE).await;
     assert_eq!(answer.status, 200, "{answer:?}");

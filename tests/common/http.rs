@@ -37,6 +37,7 @@ impl Answer {
 
     #[track_caller]
     pub fn json(&self) -> Value {
+        assert!(self.body.ends_with(b"\n"), "a line ends: {self:?}");
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 

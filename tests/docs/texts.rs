@@ -112,7 +112,7 @@ fn script_texts() -> BTreeSet<String> {
     let script = fs::read_to_string(project(SCRIPT)).unwrap();
     let mut texts = BTreeSet::new();
     for line in script.lines().filter(|line| !line.trim_start().starts_with('#')) {
-        for command in ["fail \"", "refuse \""] {
+        for command in ["fail \"", "refuse \"", "wrong_use \""] {
             if let Some((_, said)) = line.split_once(command) {
                 // One that is not closed in this line has more arguments.
                 texts.extend(said.split('"').step_by(2).map(shell_pattern).filter(|text| text.contains(' ')));

@@ -50,8 +50,8 @@ fn partitions_are_closed_and_opened_with_the_options_of_the_java_tools() {
     broker.script(&["start", "local"]).is(0, "");
     broker
         .script(&["close-partitions", "-topic", "test", "-start", "0", "-end", "0"])
-        .is(0, "0 to 0 of test are closed");
-    broker.script(&["status"]).is(0, "closed         test 0 to 0");
+        .is(0, "Partition 0 of test is closed");
+    broker.script(&["status"]).is(0, "closed         test 0\n");
     broker.script(&["open-partitions", "-topic", "test"]).is(0, "All partitions of test are open.");
     broker.script(&["close-partitions", "--topic", "test", "--start", "0", "--end", "0"]).is(0, "closed");
     broker.script(&["open-partitions", "--topic", "test"]).is(0, "open");
@@ -59,7 +59,12 @@ fn partitions_are_closed_and_opened_with_the_options_of_the_java_tools() {
     broker.script(&["close-partitions", "-topic", "nope", "-start", "0", "-end", "0"]).is(1, "no topic 'nope'");
     broker.script(&["close-partitions", "-topic", "test", "-start", "1", "-end", "0"]).is(1, "not after the last");
     broker.script(&["close-partitions", "-topic", "test", "-start", "-1", "-end", "0"]).is(1, "at least 0");
-    broker.script(&["close-partitions", "-topic", "test"]).is(1, "--start <START>");
+    broker.script(&["close-partitions", "-topic", "test", "-start", "x", "-end", "0"]).is(1, "invalid value 'x'");
+    let close = ["close-partitions", "-topic", "test", "-start", "0", "-end", "7"];
+    broker
+        .script(&close)
+        .is(0, "Partitions 0 to 7 of test are closed")
+        .is(0, "numPartitions of test is 1 on this broker");
 }
 
 #[test]

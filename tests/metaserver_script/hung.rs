@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 
+use crate::asking::ASKING;
 use crate::installation::{Installation, run, signal};
 
 #[test]
@@ -14,7 +15,10 @@ fn a_suspended_broker_is_told_of_and_only_force_kills_it() {
     signal("STOP", &pid);
     broker.script(&["status"]).is(1, &format!("Meta broker does not answer: pid {pid}, meta://127.0.0.1:"));
     broker.script(&["status"]).is(1, &format!("`kill -CONT {pid}` lets it go on"));
-    broker.script(&["start"]).is(1, "Broker is running.\n");
+    broker.script(&["start"]).is(1, &format!("Broker is running.\nIt is suspended: `kill -CONT {pid}`"));
+    for asking in ASKING.into_iter().filter(|command| command[0] != "stop") {
+        broker.script(asking).is(1, &format!("it is suspended: `kill -CONT {pid}` lets it go on"));
+    }
     let mut stop = broker.command(&broker.file("bin/metaServer.sh"), &["stop"]);
     let shown = run(stop.env("METAQ_STOP_TIMEOUT", "1")).is(1, "still stopping after 1 s").text;
     assert!(shown.contains("It is suspended and cannot stop") && shown.contains("stop --force"), "{shown}");

@@ -1,6 +1,7 @@
 //! A pid file that tells of no broker of ours.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::wait_until;
@@ -17,6 +18,27 @@ fn a_killed_broker_leaves_a_pid_file_that_does_no_harm() {
     broker.script(&["stop"]).is(1, "Broker is not running.");
     broker.script(&["start", "local"]).is(0, "Meta broker is running");
     assert_eq!(broker.consume(), "before the kill0\n");
+}
+
+#[test]
+fn a_running_broker_is_found_without_the_state_file() {
+    let broker = Installation::new(&["adminTokenFile=conf/token"]);
+    fs::write(broker.file("conf/token"), "a-token-that-nobody-guesses\n").unwrap();
+    fs::set_permissions(broker.file("conf/token"), fs::Permissions::from_mode(0o600)).unwrap();
+    broker.script(&["start", "local"]).is(0, "");
+    let (state, pid) = (broker.file("logs/.run.state"), broker.pid());
+    for damaged in [b"garbage" as &[u8], b"\0\x01=\nborn=", b""] {
+        fs::write(&state, damaged).unwrap();
+        broker.script(&["status"]).is(0, &format!("pid {pid}, "));
+        broker.script(&["stats"]).is(0, "STATS");
+        broker.script(&["start"]).is(1, "Broker is running.");
+    }
+    fs::remove_file(&state).unwrap();
+    broker.script(&["reload"]).is(0, "Reload config successfully.");
+    broker.script(&["restart"]).is(0, "Meta broker is running, in local mode");
+    fs::remove_file(&state).unwrap();
+    broker.script(&["stop"]).is(0, "Stop meta broker successfully.");
+    broker.script(&["status"]).is(1, "Meta broker was stopped.");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use clap::Subcommand;
 use serde_json::Value;
 
 pub(super) use http::{AdminClient, AdminError};
-pub(super) use target::{AdminArguments, reachable};
+pub(super) use target::{AdminArguments, configuration_of, reachable};
 
 use super::output::{Format, Printer, finish};
 use super::runtime;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::http::AdminClient;
 use crate::cli::output::{Format, Printer};
-use crate::cli::table::{Table, bytes, duration};
+use crate::cli::table::{Table, bytes, counted, duration};
 
 /// What is shown of the broker's own words; another version may say more or less.
 #[derive(Debug, Default, Deserialize)]
@@ -131,10 +131,10 @@ impl Status {
             (
                 "holding",
                 format!(
-                    "{} topics, {} partitions, {} segments, {}",
-                    self.topics,
-                    self.partitions,
-                    self.segments,
+                    "{}, {}, {}, {}",
+                    counted(self.topics, "topic"),
+                    counted(self.partitions, "partition"),
+                    counted(self.segments, "segment"),
                     bytes(self.bytes)
                 ),
             ),
@@ -143,7 +143,10 @@ impl Status {
         if self.stopping {
             rows.push(("stopping", "yes".to_owned()));
         }
-        let closed = |range: &ClosedRange| format!("{} {} to {}", range.topic, range.start, range.end);
+        let closed = |range: &ClosedRange| match range.start == range.end {
+            true => format!("{} {}", range.topic, range.start),
+            false => format!("{} {} to {}", range.topic, range.start, range.end),
+        };
         if !self.closed_partitions.is_empty() {
             rows.push(("closed", self.closed_partitions.iter().map(closed).collect::<Vec<_>>().join(", ")));
         }
@@ -181,15 +184,19 @@ impl Retention {
             Some(at) => format!("next in {}", until(at)),
             None => "never again: no deleteWhen has a time any more".to_owned(),
         };
-        let mut text = format!(
-            "{last}, {next}; in {} runs {} segments removed, {} archived, {} freed",
-            self.runs,
-            self.segments_removed,
+        let mut text = format!("{last}, {next}");
+        if self.runs == 0 {
+            return text;
+        }
+        text += &format!(
+            "; in {} {} removed, {} archived, {} freed",
+            counted(self.runs, "run"),
+            counted(self.segments_removed, "segment"),
             self.segments_archived,
             bytes(self.bytes_freed)
         );
         if self.failures > 0 {
-            text.push_str(&format!(", {} failures: see the log", self.failures));
+            text += &format!(", {}: see the log", counted(self.failures, "failure"));
         }
         text
     }

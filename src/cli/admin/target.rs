@@ -51,7 +51,8 @@ impl AdminArguments {
 
     /// What the configuration file says, if one is named.
     pub(in crate::cli) fn config(&self) -> anyhow::Result<Option<ServerConfig>> {
-        Ok(self.config.as_deref().map(ServerConfig::load).transpose()?)
+        let load = |file| configuration_of(file, "--admin HOST:PORT");
+        self.config.as_deref().map(load).transpose()
     }
 
     /// Finds the interface; does not connect yet.
@@ -96,6 +97,18 @@ fn configured(config: &ServerConfig) -> anyhow::Result<String> {
     }
 }
 
+/// The configuration of a broker that is to be asked. A running one goes on with what it read before, so whoever looks
+/// after it must learn that a wrong file is no answer of it; `option` names it without the file.
+///
+/// # Errors
+/// When the file cannot be read, or is wrong.
+pub(in crate::cli) fn configuration_of(file: &Path, option: &str) -> anyhow::Result<ServerConfig> {
+    ServerConfig::load(file).with_context(|| {
+        let name = file.display();
+        format!("nothing was asked, for {name} does not tell where the broker is: correct it, or give {option} instead")
+    })
+}
+
 /// Where something that listens on this address of this machine is reached.
 pub(in crate::cli) fn reachable(bound: IpAddr, port: u16) -> String {
     let ip = match bound {
@@ -107,7 +120,14 @@ pub(in crate::cli) fn reachable(bound: IpAddr, port: u16) -> String {
 }
 
 fn read_token(file: &Path) -> anyhow::Result<String> {
-    let content = fs::read(file).with_context(|| format!("cannot read the token file {}", file.display()))?;
+    let content = fs::read(file).with_context(|| {
+        let name = file.display();
+        if file.is_relative() {
+            format!("cannot read the token file {name}, whose path starts from the working directory")
+        } else {
+            format!("cannot read the token file {name}")
+        }
+    })?;
     let text = String::from_utf8(content).ok().filter(|text| text.len() <= MAX_TOKEN_FILE_BYTES);
     text.filter(|text| !text.trim().is_empty()).with_context(|| format!("{} holds no token", file.display()))
 }

@@ -76,7 +76,7 @@ fn wrong_values_of_a_topic_are_refused_with_their_lines() {
     assert_eq!(errors[1].1, "numPartitions=0 is out of range, the least is 1, the most 65536");
     assert!(errors[2].1.starts_with("unflushThreshold=4294967296 is out of range"));
     assert_eq!(errors[3].1, "acceptPublish=TRUE: write true or false");
-    assert!(errors[4].1.starts_with("gzip"));
+    assert!(errors[4].1.starts_with("deletePolicy=gzip: gzip: unknown delete policy"), "{}", errors[4].1);
     assert_eq!(errors[6].1, "deleteWhen=0 0 24 * * ?: Hour values must be between 0 and 23 (in the field hour, '24')");
 }
 
@@ -88,6 +88,13 @@ fn names_that_cannot_be_a_topic_are_refused() {
         [(1, "a topic name must not contain the character '/'".into()), (2, "a topic name must not be empty".into()),]
     );
     assert_eq!(parse("").unwrap_err(), [(0, "Empty topics list".into())]);
+}
+
+#[test]
+fn a_wrong_name_hides_nothing_else_of_its_section() {
+    let errors = parse("[topic=a/b]\nnumPartition=1\nunflushThreshold=x\ndeletePolicy=delete,1d\n").unwrap_err();
+    assert_eq!(errors.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert!(errors[3].1.starts_with("deletePolicy=delete,1d: New delete policy `delete` failed"), "{}", errors[3].1);
 }
 
 #[test]

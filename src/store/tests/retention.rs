@@ -183,6 +183,33 @@ fn an_archive_of_the_same_name_is_never_overwritten() {
 }
 
 #[test]
+fn a_segment_that_was_taken_out_of_its_archive_is_not_archived_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut options = options(dir.path());
+    options.max_segment_size = 60;
+    let store = open(&options).unwrap();
+    let partition = store.get_or_create(&topic("t"), P0, &GROUP_COMMIT).unwrap();
+    fill(&store, &partition, 7);
+    expire(&store, &partition, at_once(Disposal::Compress)).unwrap();
+    store.close().unwrap();
+    let names = || files(partition.dir()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    let archives = names();
+    for seconds in [1_700_000_000, 1_700_000_100] {
+        let youngest = archives.iter().rev().find(|name| name.ends_with(".zip")).unwrap();
+        let segment = partition.dir().join(youngest.strip_suffix(".zip").unwrap());
+        std::fs::write(&segment, unzip(&read(&OsFileSystem, &partition.dir().join(youngest)))).unwrap();
+        let file = std::fs::File::options().write(true).open(&segment).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+        let store = open(&options).unwrap();
+        let partition = store.get("t", P0).unwrap();
+        assert_eq!((partition.segments().len(), bodies(&partition).len()), (2, 3));
+        assert_eq!(expire(&store, &partition, at_once(Disposal::Compress)).unwrap().archived, 1);
+        store.close().unwrap();
+        assert_eq!(names(), archives);
+    }
+}
+
+#[test]
 fn a_full_disk_keeps_the_segment_and_says_so() {
     let disk = SimDisk::new(1);
     let options = {

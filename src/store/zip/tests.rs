@@ -21,7 +21,7 @@ fn archive(dir: &Path, content: &[u8], zip64: bool) -> std::path::PathBuf {
     std::fs::write(&source, content).unwrap();
     let source = OsFileSystem.open(&source, crate::store::Access::Read).unwrap();
     let file = OsFileSystem.create(&target).unwrap();
-    let entry = ZipEntry { name: NAME, modified_ns: MODIFIED_NS, source: &*source, len: content.len() as u64 };
+    let entry = ZipEntry { name: NAME.into(), modified_ns: MODIFIED_NS, source: &*source, len: content.len() as u64 };
     let mut seen = 0;
     let mut pace = |written| {
         assert!(written >= seen);
@@ -91,7 +91,7 @@ fn who_sets_the_pace_can_end_it() {
     std::fs::write(dir.path().join("source"), content(1_000_000)).unwrap();
     let source = OsFileSystem.open(&dir.path().join("source"), crate::store::Access::Read).unwrap();
     let target = OsFileSystem.create(&dir.path().join("target")).unwrap();
-    let entry = ZipEntry { name: NAME, modified_ns: 0, source: &*source, len: 1_000_000 };
+    let entry = ZipEntry { name: NAME.into(), modified_ns: 0, source: &*source, len: 1_000_000 };
     let mut calls = 0;
     let mut pace = |_| {
         calls += 1;
