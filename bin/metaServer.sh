@@ -553,7 +553,7 @@ partitions() {
 }
 
 wrong_use() {
-  fail "$1" '`metaServer.sh help` lists the commands.'
+  fail "$1" "\`metaServer.sh help\` lists the commands."
 }
 
 locate
