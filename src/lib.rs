@@ -11,6 +11,7 @@
 //! | [`config`] | `server.ini`: reading, checking, effective values | `broker` |
 //! | [`store`] | segments, append, flush, recovery, one directory lock | `broker` |
 //! | [`zk`] | the coordinator seam, node paths and formats, registration | |
+//! | [`rebalance`] | who of a consumer group reads which partition | `client` |
 //! | [`client`] | connections to a broker and discovery, seed of the client library | `client` |
 //! | [`broker`] | listener, connections, command processors, life cycle | `broker` |
 //! | [`admin`] | HTTP for operators: health, metrics, status, closing and opening partitions | `broker` |
@@ -25,6 +26,8 @@ pub mod zk;
 
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "client")]
+pub mod rebalance;
 
 #[cfg(feature = "broker")]
 pub mod admin;
