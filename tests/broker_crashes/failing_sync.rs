@@ -1,14 +1,12 @@
 //! A disk that fails to sync: what was answered as durable is served and survives, nothing else is promised.
 
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Once;
+use std::path::PathBuf;
 
 use tempfile::TempDir;
 
 use crate::common::raw::{Raw, put_frame};
+use crate::common::shim;
 use crate::ledger::{Ledger, read_log};
 use crate::load::{Acknowledged, Place, stored_at};
 use crate::payload::Marker;
@@ -34,22 +32,7 @@ impl Shim {
     /// `None`, and a line that says so, where there is no C compiler.
     fn build() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broker_crashes/failing_sync.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-o"]).arg(dir.path().join("shim.so")).arg(source).stdin(Stdio::null());
-        match compiler.status() {
-            Ok(status) => assert!(status.success(), "the compiler ended with {status}"),
-            Err(error) => {
-                static SAY: Once = Once::new();
-                // Past the capture of the test harness: a skipped test must not look like one that has passed.
-                SAY.call_once(|| {
-                    let line = format!("skipped: there is no C compiler `cc`: {error}\n");
-                    std::io::stderr().write_all(line.as_bytes()).unwrap();
-                });
-                return None;
-            }
-        }
-        Some(Self { dir })
+        shim::compile("tests/broker_crashes/failing_sync.c", &dir.path().join("shim.so")).then_some(Self { dir })
     }
 
     fn trigger(&self) -> PathBuf {

@@ -1,10 +1,8 @@
 //! A disk that hangs.
 
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Once;
+use std::path::PathBuf;
+use std::process::Command;
 
 /// Makes syncs of the processes that are started with it wait while it is told to (`hanging_disk.c`).
 pub struct HangingDisk(tempfile::TempDir);
@@ -13,22 +11,7 @@ impl HangingDisk {
     /// One that works for now. `None`, and a line that says so, where there is no C compiler.
     pub fn new() -> Option<Self> {
         let disk = Self(tempfile::tempdir().unwrap());
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/hanging_disk.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-shared", "-fPIC", "-o"]).arg(disk.library()).arg(source).stdin(Stdio::null());
-        match compiler.status() {
-            Ok(status) => assert!(status.success(), "the compiler ended with {status}"),
-            Err(error) => {
-                static SAY: Once = Once::new();
-                // Past the capture of the test harness: a skipped test must not look like one that has passed.
-                SAY.call_once(|| {
-                    let line = format!("skipped: there is no C compiler `cc`: {error}\n");
-                    std::io::stderr().write_all(line.as_bytes()).unwrap();
-                });
-                return None;
-            }
-        }
-        Some(disk)
+        super::shim::compile("tests/common/hanging_disk.c", &disk.library()).then_some(disk)
     }
 
     /// Has a process and its children use it.

@@ -5,35 +5,13 @@ use std::collections::BTreeSet;
 use crate::clients::Member;
 use crate::common::broker::MetaqBroker;
 use crate::messages::{Message, assert_all_there};
-use crate::restart::assert_nothing_passed_over;
+use crate::restart::java_clients_go_on;
 use crate::rig::Cluster;
 
 #[test]
 fn java_clients_go_on_by_themselves_after_broker_and_zookeeper_were_stopped_or_killed() {
     let Some(cluster) = Cluster::local() else { return };
-    let home = cluster.home(0, &[("local", "numPartitions=3")]);
-    let mut broker = MetaqBroker::start_local(&home);
-    let mut producer = cluster.java_stream("local", "m-");
-    let mut consumer = [cluster.java_consume("local", "group")];
-
-    for kill in [false, true] {
-        let acknowledged = producer.go_on(100);
-        Member::receive_between_them(&mut consumer, &acknowledged);
-        if kill {
-            broker.kill()
-        } else {
-            broker.stop()
-        }
-        broker = MetaqBroker::start_local(&home);
-    }
-    producer.go_on(100);
-
-    let acknowledged = producer.stop();
-    let log = cluster.metaq_log("local");
-    assert_all_there(&log, &acknowledged);
-    Member::receive_between_them(&mut consumer, &log);
-    let [consumer] = consumer;
-    assert_nothing_passed_over(&consumer.stop(), &log);
+    java_clients_go_on(&cluster, MetaqBroker::start_local);
 }
 
 #[test]

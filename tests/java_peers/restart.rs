@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::clients::Member;
-use crate::common::broker::MetaqBroker;
+use crate::common::broker::{BrokerHome, MetaqBroker};
 use crate::messages::{Stored, assert_all_there, assert_same_log, by_partition};
 use crate::rig::Cluster;
 
@@ -60,8 +60,13 @@ fn a_java_group_that_stops_resumes_from_its_committed_offsets_after_a_restart() 
 #[test]
 fn a_java_consumer_goes_on_by_itself_after_our_broker_was_stopped_or_killed() {
     let Some(cluster) = Cluster::new("go-on") else { return };
+    java_clients_go_on(&cluster, MetaqBroker::start);
+}
+
+/// A Java producer and a Java consumer, while the broker is stopped and started again, and killed and started again.
+pub(crate) fn java_clients_go_on(cluster: &Cluster, start: impl Fn(&BrokerHome) -> MetaqBroker) {
     let home = cluster.home(0, &[("go-on", "numPartitions=3")]);
-    let mut broker = MetaqBroker::start(&home);
+    let mut broker = start(&home);
     let mut producer = cluster.java_stream("go-on", "m-");
     let mut consumer = [cluster.java_consume("go-on", "group")];
 
@@ -73,7 +78,7 @@ fn a_java_consumer_goes_on_by_itself_after_our_broker_was_stopped_or_killed() {
         } else {
             broker.stop()
         }
-        broker = MetaqBroker::start(&home);
+        broker = start(&home);
     }
     producer.go_on(100);
 
