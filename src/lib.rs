@@ -12,6 +12,7 @@
 //! | [`store`] | segments, append, flush, recovery, one directory lock | `broker` |
 //! | [`zk`] | the coordinator seam, node paths and formats, registration | |
 //! | [`rebalance`] | who of a consumer group reads which partition | `client` |
+//! | [`fetch`] | the pull engine of a consumer, offset storages | `client` |
 //! | [`client`] | connections to a broker and discovery, seed of the client library | `client` |
 //! | [`broker`] | listener, connections, command processors, life cycle | `broker` |
 //! | [`admin`] | HTTP for operators: health, metrics, status, closing and opening partitions | `broker` |
@@ -26,6 +27,8 @@ pub mod zk;
 
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "client")]
+pub mod fetch;
 #[cfg(feature = "client")]
 pub mod rebalance;
 

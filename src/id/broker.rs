@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::PartitionIndex;
+use super::{PartitionIndex, TopicName};
 
 /// Number of a broker, unique in a cluster.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,6 +42,39 @@ pub struct Partition {
 impl fmt::Display for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.broker, self.index)
+    }
+}
+
+/// A text that is not `BROKER-NUMBER`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is not a partition of the form BROKER-NUMBER, for example 0-3")]
+pub struct InvalidPartition(String);
+
+impl FromStr for Partition {
+    type Err = InvalidPartition;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (broker, index) = text.split_once('-')?;
+            let index = index.parse().ok().filter(|index: &PartitionIndex| index.get() >= 0)?;
+            Some(Self { broker: BrokerId::new(broker.parse().ok()?)?, index })
+        };
+        parse().ok_or_else(|| InvalidPartition(text.to_owned()))
+    }
+}
+
+/// One partition of one topic in the cluster; `orders 0-3` is partition 3 of topic `orders` on broker 0.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TopicPartition {
+    /// The topic.
+    pub topic: TopicName,
+    /// The partition.
+    pub partition: Partition,
+}
+
+impl fmt::Display for TopicPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.topic, self.partition)
     }
 }
 
@@ -115,6 +148,16 @@ mod tests {
         assert_eq!(BrokerId::new(1023), Some(BrokerId::MAX));
         assert_eq!(BrokerId::new(1024), None);
         assert_eq!(BrokerId::new(-1), None);
+    }
+
+    #[test]
+    fn partitions_are_read_as_they_are_printed() {
+        let partition: Partition = "10-3".parse().unwrap();
+        assert_eq!((partition.broker.get(), partition.index.get()), (10, 3));
+        assert_eq!(partition.to_string(), "10-3");
+        for text in ["", "3", "-1-2", "1--2", "1-", "a-1", "1-2-3", "5000-1"] {
+            assert!(text.parse::<Partition>().is_err(), "{text}");
+        }
     }
 
     #[test]

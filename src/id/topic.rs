@@ -55,7 +55,7 @@ impl TopicName {
             _ if text.len() > Self::MAX_BYTES => return Err(InvalidTopicName::TooLong(text.len())),
             _ => {}
         }
-        match text.chars().find(|&c| c == '/' || c.is_control() || refused_by_zookeeper(c)) {
+        match text.chars().find(|&c| !fits_a_path(c)) {
             Some(c) => Err(InvalidTopicName::Character(c)),
             None => Ok(()),
         }
@@ -67,9 +67,10 @@ impl TopicName {
     }
 }
 
-/// Beyond control characters ZooKeeper refuses the private use area and the specials in a path.
-fn refused_by_zookeeper(c: char) -> bool {
-    matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
+/// Whether a character can be part of an element of a path, of a directory as of ZooKeeper. Beyond control characters
+/// ZooKeeper refuses the private use area and the specials.
+pub(super) fn fits_a_path(c: char) -> bool {
+    c != '/' && !c.is_control() && !matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
 }
 
 impl Borrow<str> for TopicName {

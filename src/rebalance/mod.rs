@@ -5,8 +5,10 @@
 //! | [`LoadBalanceStrategy`] | the seam, and what it is asked |
 //! | [`RangeStrategy`], [`ConsistentHashStrategy`] | the reference's two: bit-exact, for groups with Java members |
 //! | [`CircleStrategy`], [`ConfiguredStrategy`], [`MachineRoomStrategy`] | others, for groups of Rust members only |
+//! | [`Assignee`] | the seam to whoever reads what a member owns |
 //! | [`java_order`] | the order in which every member sorts |
 
+mod assignee;
 mod circle;
 mod configured;
 mod consistent_hash;
@@ -17,6 +19,7 @@ mod strategy;
 #[cfg(test)]
 mod testing;
 
+pub use assignee::Assignee;
 pub use circle::CircleStrategy;
 pub use configured::ConfiguredStrategy;
 pub use consistent_hash::ConsistentHashStrategy;

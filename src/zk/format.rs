@@ -1,6 +1,8 @@
 //! Node data: UTF-8 text without any frame (04 §1, §3–§5).
 
-use crate::id::BrokerUrl;
+use std::fmt;
+
+use crate::id::{BrokerUrl, MessageId, Offset, TopicName};
 
 /// Most partitions of one broker and topic that a reader takes from a node; more is taken for a damaged node.
 pub const MAX_PARTITIONS: u32 = 100_000;
@@ -17,6 +19,9 @@ pub enum InvalidData {
     /// Not a broker's address.
     #[error("'{0}' is not a broker address of the form meta://host:port")]
     Url(String),
+    /// Not an offset of 04 §8.
+    #[error("'{0}' is not an offset of the form <message id>-<offset>, for example -1-4096")]
+    Offset(String),
     /// Not the JSON object of 04 §5.
     #[error("'{0}' is not of the form {{\"numParts\":12,\"broker\":\"0-m\"}}: {1}")]
     TopicBroker(String, String),
@@ -88,6 +93,55 @@ pub fn parse_broker_url(data: &[u8]) -> Result<BrokerUrl, InvalidData> {
     text.parse().map_err(|_| InvalidData::Url(text.to_owned()))
 }
 
+/// Where a group stands in a partition, as it is stored (04 §8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredOffset {
+    /// The next byte to read.
+    pub offset: Offset,
+    /// The last message before it, if it is known.
+    pub message_id: Option<MessageId>,
+}
+
+impl StoredOffset {
+    /// Stands for a message that is not known.
+    const UNKNOWN: MessageId = MessageId::new(-1);
+
+    /// Reads `<message id>-<offset>`, and the bare offset of clients before 1.4.
+    ///
+    /// # Errors
+    /// [`InvalidData`]; such a node must be reported, never taken for 0.
+    pub fn parse(data: &[u8]) -> Result<Self, InvalidData> {
+        let text = text(data)?;
+        let invalid = || InvalidData::Offset(text.to_owned());
+        let (id, offset) = match text.rfind('-').filter(|&dash| dash > 0).and_then(|dash| text.split_at_checked(dash)) {
+            Some((id, offset)) => (id.parse().map_err(|_| invalid())?, offset.trim_start_matches('-')),
+            None => (Self::UNKNOWN, text),
+        };
+        let offset = offset.parse().map_err(|_| invalid())?;
+        Ok(Self { offset, message_id: (id != Self::UNKNOWN).then_some(id) })
+    }
+}
+
+impl fmt::Display for StoredOffset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.message_id.unwrap_or(Self::UNKNOWN), self.offset)
+    }
+}
+
+/// Data of a member's node: its topics, in any order.
+pub fn subscriptions<'a>(topics: impl IntoIterator<Item = &'a TopicName>) -> String {
+    topics.into_iter().map(TopicName::as_str).collect::<Vec<_>>().join(",")
+}
+
+/// The topics of a member; those that cannot be topics of ours are left out.
+///
+/// # Errors
+/// [`InvalidData::NotText`].
+pub fn parse_subscriptions(data: &[u8]) -> Result<Vec<TopicName>, InvalidData> {
+    let text = std::str::from_utf8(data).map_err(|_| InvalidData::NotText)?;
+    Ok(text.split(',').filter_map(|topic| TopicName::new(topic.to_owned()).ok()).collect())
+}
+
 fn text(data: &[u8]) -> Result<&str, InvalidData> {
     let text = std::str::from_utf8(data).map_err(|_| InvalidData::NotText)?;
     if text.trim().is_empty() { Err(InvalidData::Empty) } else { Ok(text) }
@@ -118,6 +172,36 @@ mod tests {
         for text in ["", "null", "12", "{", "[]", r#"{"numParts":1,"broker":"0-m","x":1}"#, r#"{"numParts":"x"}"#] {
             assert!(TopicBroker::parse(text.as_bytes()).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn offsets_are_read_and_written_as_the_reference_does() {
+        let parse = |text: &str| StoredOffset::parse(text.as_bytes());
+        for (text, id, offset) in [
+            ("1180591620717412352-1024", Some(1_180_591_620_717_412_352), 1024),
+            ("-1-4096", None, 4096),
+            ("-1-0", None, 0),
+            ("0-2048", Some(0), 2048),
+            ("-5468925003737071616-84", Some(-5_468_925_003_737_071_616), 84),
+        ] {
+            let stored = StoredOffset { offset: Offset::new(offset), message_id: id.map(MessageId::new) };
+            assert_eq!(parse(text), Ok(stored), "{text}");
+            assert_eq!(stored.to_string(), text);
+        }
+        assert_eq!(parse("77"), Ok(StoredOffset { offset: Offset::new(77), message_id: None }));
+        for text in ["", " ", "x", "1-", "-", "1-2-x", "x-1"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_topics_of_a_member_are_joined_by_commas() {
+        let topics = ["test", "other"].map(|t| TopicName::new(t).unwrap());
+        assert_eq!(subscriptions(&topics), "test,other");
+        assert_eq!(parse_subscriptions(b"test,other"), Ok(topics.to_vec()));
+        assert_eq!(parse_subscriptions(b""), Ok(Vec::new()));
+        assert_eq!(parse_subscriptions(b"a/b,test"), Ok(topics[..1].to_vec()));
+        assert!(parse_subscriptions(b"\xff").is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::id::{BrokerId, TopicName};
+use crate::id::{BrokerId, GroupName, TopicName, TopicPartition};
 
 /// The configured root directory (`zk.zkRoot`), normalised (04 §1): `meta` and `/meta/` are `/meta`, `/` is the top.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +85,11 @@ impl TopicTree {
 }
 
 impl Root {
+    /// `brokers/ids`: one child for each broker that ever registered (04 §4).
+    pub fn brokers(&self) -> String {
+        format!("{}/brokers/ids", self.0)
+    }
+
     /// `brokers/ids/<id>`: persistent, its data is no proof of life (04 §4).
     pub fn broker(&self, broker: BrokerId) -> String {
         format!("{}/brokers/ids/{broker}", self.0)
@@ -93,6 +98,31 @@ impl Root {
     /// `brokers/ids/<id>/master`: ephemeral, the master's URL.
     pub fn master(&self, broker: BrokerId) -> String {
         format!("{}/master", self.broker(broker))
+    }
+
+    /// `brokers/ids/<id>/slave<N>`: ephemeral, a slave's URL.
+    pub fn slave(&self, broker: BrokerId, slave: u32) -> String {
+        format!("{}/slave{slave}", self.broker(broker))
+    }
+
+    /// `consumers/<group>/ids`: persistent, its children are the members of the group (04 §9).
+    pub fn members(&self, group: &GroupName) -> String {
+        format!("{}/consumers/{group}/ids", self.0)
+    }
+
+    /// `consumers/<group>/ids/<consumerId>`: ephemeral, the topics that the member subscribes to.
+    pub fn member(&self, group: &GroupName, consumer: &str) -> String {
+        format!("{}/{consumer}", self.members(group))
+    }
+
+    /// `consumers/<group>/owners/<topic>/<partition>`: ephemeral, the id of the member that reads the partition.
+    pub fn owner(&self, group: &GroupName, of: &TopicPartition) -> String {
+        format!("{}/consumers/{group}/owners/{}/{}", self.0, of.topic, of.partition)
+    }
+
+    /// `consumers/<group>/offsets/<topic>/<partition>`: persistent, where the group stands (04 §8).
+    pub fn offset(&self, group: &GroupName, of: &TopicPartition) -> String {
+        format!("{}/consumers/{group}/offsets/{}/{}", self.0, of.topic, of.partition)
     }
 
     /// `brokers/ids/<id>/master_config_checksum`: ephemeral.
@@ -169,6 +199,11 @@ mod tests {
                 "/meta/brokers/topics-sub/my-topic/7-m"
             ]
         );
+        let group = GroupName::new("g").unwrap();
+        let of = TopicPartition { topic, partition: "7-3".parse().unwrap() };
+        assert_eq!(root.member(&group, "g_a"), "/meta/consumers/g/ids/g_a");
+        assert_eq!(root.owner(&group, &of), "/meta/consumers/g/owners/my-topic/7-3");
+        assert_eq!(root.offset(&group, &of), "/meta/consumers/g/offsets/my-topic/7-3");
         let top: Root = "/".parse().unwrap();
         assert_eq!(top.master(broker), "/brokers/ids/7/master");
     }

@@ -1,0 +1,16 @@
+//! The pull engine of a consumer (05 §8–§13): which partition is asked when, what becomes of the messages, and where the
+//! offsets are kept. The room knows neither brokers' connections nor groups; it reaches them through three seams.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`MessageSource`] | the seam to brokers: one get, one offset query |
+//! | [`MessageSink`] | the seam to listeners: a batch of messages in, how far it was handled out |
+//! | [`OffsetStorage`] | the seam to where offsets are kept |
+
+mod offsets;
+mod sink;
+mod source;
+
+pub use offsets::{CommitError, OffsetCommit, OffsetStorage, StorageError};
+pub use sink::{Batch, MessageSink, ReceivedMessage, RejectError, Verdict};
+pub use source::{Fetched, Get, MessageSource, SourceError};

@@ -1,0 +1,58 @@
+//! Where offsets are kept (05 §11).
+
+use std::fmt;
+
+use futures_core::future::BoxFuture;
+
+use crate::id::{GroupName, TopicPartition};
+use crate::zk::format::StoredOffset;
+
+/// Keeps the offsets of groups. One consumer calls it from one place at a time.
+pub trait OffsetStorage: fmt::Debug + Send + Sync {
+    /// Where the group stands in a partition, `None` if it never was there.
+    ///
+    /// # Errors
+    /// The partition is not read before this has succeeded: an error never counts as "nothing stored".
+    fn load<'a>(
+        &'a self,
+        group: &'a GroupName,
+        of: &'a TopicPartition,
+    ) -> BoxFuture<'a, Result<Option<StoredOffset>, StorageError>>;
+
+    /// Stores where the group stands in several partitions; one result each, in their order. Once polled, dropping the
+    /// future does not take it back.
+    ///
+    /// # Errors
+    /// What failed is tried again with the next commit, except after [`CommitError::NotOwner`].
+    fn commit<'a>(
+        &'a self,
+        group: &'a GroupName,
+        commits: &'a [OffsetCommit],
+    ) -> BoxFuture<'a, Vec<Result<(), CommitError>>>;
+
+    /// Forgets what it remembers of a partition that is given up.
+    fn released(&self, _group: &GroupName, _of: &TopicPartition) {}
+}
+
+/// One offset to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OffsetCommit {
+    /// The partition.
+    pub of: TopicPartition,
+    /// Where the group stands.
+    pub offset: StoredOffset,
+}
+
+/// Why offsets cannot be read.
+pub type StorageError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why an offset was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Another member owns the partition: this consumer must stop reading it.
+    #[error("another member owns the partition")]
+    NotOwner,
+    /// Anything else.
+    #[error("{0}")]
+    Failed(#[source] StorageError),
+}
