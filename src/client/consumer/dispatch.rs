@@ -1,0 +1,176 @@
+//! From fetched batches to listeners: what is left out, who is called, what the answer means (05 §12).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_core::future::BoxFuture;
+
+use super::filter::MessageFilter;
+use super::listener::{Action, BatchListener, MessageBatch, MessageListener};
+use super::panics::{caught, caught_call};
+use super::reject::RejectHandler;
+use super::stream::StreamFeed;
+use crate::client::ClientMetrics;
+use crate::fetch::{Batch, MessageSink, ReceivedMessage, RejectError, SeenMessages, Verdict};
+use crate::id::{GroupName, Offset, TopicName, TopicPartition};
+
+/// What takes the messages of a topic.
+pub(super) enum Handler {
+    Each(Box<dyn MessageListener>),
+    Batches(Box<dyn BatchListener>),
+    Stream(StreamFeed),
+}
+
+/// How a topic is consumed.
+pub(super) struct Subscription {
+    pub(super) max_size: i32,
+    pub(super) filter: Option<Box<dyn MessageFilter>>,
+    pub(super) handler: Handler,
+}
+
+/// The sink of a consumer's engine.
+pub(super) struct Dispatch {
+    pub(super) group: GroupName,
+    pub(super) subscriptions: HashMap<TopicName, Subscription>,
+    pub(super) reject: Arc<dyn RejectHandler>,
+    pub(super) seen: Option<Arc<SeenMessages>>,
+    pub(super) metrics: Arc<dyn ClientMetrics>,
+    /// Up to where messages are read again on purpose: the cache of seen ones must not hide them.
+    pub(super) replays: Mutex<HashMap<TopicPartition, Offset>>,
+}
+
+impl Dispatch {
+    /// The user wants everything before `until` delivered, also what was seen.
+    pub(super) fn replay(&self, of: &TopicPartition, until: Offset) {
+        let mut replays = self.replays.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = replays.entry(of.clone()).or_insert(until);
+        *present = until.max(*present);
+    }
+
+    /// Forgets a partition that is given up.
+    pub(super) fn forget(&self, of: &TopicPartition) {
+        self.replays.lock().unwrap_or_else(PoisonError::into_inner).remove(of);
+    }
+
+    fn replayed_until(&self, of: &TopicPartition) -> Option<Offset> {
+        self.replays.lock().unwrap_or_else(PoisonError::into_inner).get(of).copied()
+    }
+
+    /// Whether the listener is to see a message.
+    fn wants(&self, subscription: &Subscription, message: &ReceivedMessage, replayed_until: Option<Offset>) -> bool {
+        let replayed = replayed_until.is_some_and(|until| message.offset < until);
+        // A message that failed was not seen to its end, whatever another member of this process says.
+        let seen = !replayed
+            && message.redeliveries == 0
+            && self.seen.as_ref().is_some_and(|seen| seen.contains(&self.group, message.id));
+        if seen {
+            self.metrics.suppressed(&message.from);
+            return false;
+        }
+        let accept = |filter: &dyn MessageFilter| caught_call(|| filter.accept(&self.group, message)).unwrap_or(false);
+        subscription.filter.as_deref().is_none_or(accept)
+    }
+
+    fn done(&self, messages: &[ReceivedMessage]) {
+        for message in messages {
+            if let Some(seen) = &self.seen {
+                seen.insert(&self.group, message.id);
+            }
+            self.metrics.received(&message.from, message.payload.len());
+        }
+    }
+
+    async fn each(
+        &self,
+        subscription: &Subscription,
+        batch: &Batch,
+        replayed_until: Option<Offset>,
+        handle: impl AsyncFn(ReceivedMessage) -> Option<Action>,
+    ) -> Verdict {
+        for (index, message) in batch.messages().iter().enumerate() {
+            if self.wants(subscription, message, replayed_until) {
+                match handle(message.clone()).await {
+                    Some(Action::Ack) => self.done(std::slice::from_ref(message)),
+                    Some(Action::Retry(reason)) => return Verdict::Retry(reason),
+                    Some(Action::Reject(reason)) => return Verdict::Reject(reason),
+                    None => return Verdict::Suspend,
+                }
+            }
+            batch.handled(index + 1);
+        }
+        Verdict::Done
+    }
+
+    async fn together(
+        &self,
+        subscription: &Subscription,
+        listener: &dyn BatchListener,
+        batch: &Batch,
+        replayed_until: Option<Offset>,
+    ) -> Verdict {
+        if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message, replayed_until)) {
+            let action = caught(listener.on_batch(&wanted)).await.unwrap_or_else(Action::Retry);
+            if action == Action::Ack {
+                wanted.handled(wanted.messages().len());
+            }
+            let handled = batch.handled_count();
+            let done = wanted.messages().iter().filter(|message| {
+                batch.messages().get(..handled).is_some_and(|done| done.last().is_some_and(|l| message.offset <= l.offset))
+            });
+            for message in done {
+                self.done(std::slice::from_ref(message));
+            }
+            match action {
+                Action::Ack => {}
+                Action::Retry(reason) => return Verdict::Retry(reason),
+                Action::Reject(reason) => return Verdict::Reject(reason),
+            }
+        }
+        // Those behind the last wanted one need nobody.
+        batch.handled(batch.messages().len());
+        Verdict::Done
+    }
+}
+
+impl MessageSink for Dispatch {
+    fn deliver<'a>(&'a self, batch: &'a Batch) -> BoxFuture<'a, Verdict> {
+        Box::pin(async move {
+            let Some(from) = batch.messages().first().map(|first| &first.from) else { return Verdict::Done };
+            let Some(subscription) = self.subscriptions.get(&from.topic) else { return Verdict::Suspend };
+            let replayed_until = self.replayed_until(from);
+            match &subscription.handler {
+                Handler::Each(listener) => {
+                    let handle = async |message| {
+                        let handling = caught_call(|| listener.on_message(message));
+                        let action = match handling {
+                            Ok(handling) => caught(handling).await,
+                            Err(panic) => Err(panic),
+                        };
+                        Some(action.unwrap_or_else(Action::Retry))
+                    };
+                    self.each(subscription, batch, replayed_until, handle).await
+                }
+                Handler::Stream(feed) => {
+                    self.each(subscription, batch, replayed_until, async |message| feed.deliver(message).await).await
+                }
+                Handler::Batches(listener) => self.together(subscription, &**listener, batch, replayed_until).await,
+            }
+        })
+    }
+
+    fn reject<'a>(&'a self, message: &'a ReceivedMessage, reason: &'a str) -> BoxFuture<'a, Result<(), RejectError>> {
+        Box::pin(async move {
+            let handling = caught_call(|| self.reject.reject(message, reason))?;
+            caught(handling).await??;
+            self.metrics.rejected(&message.from);
+            Ok(())
+        })
+    }
+}
+
+impl fmt::Debug for Dispatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatch").field("group", &self.group).finish_non_exhaustive()
+    }
+}
