@@ -13,7 +13,7 @@
 //! | [`zk`] | the coordinator seam, node paths and formats, registration | |
 //! | [`rebalance`] | who of a consumer group reads which partition | `client` |
 //! | [`fetch`] | the pull engine of a consumer, offset storages | `client` |
-//! | [`client`] | connections to a broker and discovery, seed of the client library | `client` |
+//! | [`client`] | session factory, connections, discovery, producers | `client` |
 //! | [`broker`] | listener, connections, command processors, life cycle | `broker` |
 //! | [`admin`] | HTTP for operators: health, metrics, status, closing and opening partitions | `broker` |
 //! | [`cli`] | the `metaq` binary: arguments and output | `broker` |
@@ -28,6 +28,8 @@ pub mod zk;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "client")]
+mod common;
+#[cfg(feature = "client")]
 pub mod fetch;
 #[cfg(feature = "client")]
 pub mod rebalance;
@@ -38,8 +40,6 @@ pub mod admin;
 pub mod broker;
 #[cfg(feature = "broker")]
 pub mod cli;
-#[cfg(feature = "broker")]
-mod common;
 #[cfg(feature = "broker")]
 pub mod config;
 #[cfg(feature = "broker")]

@@ -72,6 +72,11 @@ impl BrokerClient {
         self.connection.is_lost()
     }
 
+    /// Waits for the end of the connection without keeping it, and tells the reason; `None` if it was dropped.
+    pub(super) fn ended(&self) -> impl Future<Output = Option<String>> + Send + 'static {
+        self.connection.ended()
+    }
+
     /// Puts one message and waits for the answer.
     ///
     /// # Errors

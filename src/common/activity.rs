@@ -24,6 +24,7 @@ impl Activity {
     }
 
     /// How long nothing was read or written.
+    #[cfg(feature = "broker")]
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_millis(self.now_ms().saturating_sub(self.last_ms.load(Ordering::Relaxed)))
     }

@@ -24,7 +24,7 @@ mod paths;
 mod registration;
 
 pub use client::{CALL_TIMEOUT, CLOSE_TIMEOUT, ZooKeeper, ZooKeeperOptions};
-pub use cluster::{Cluster, ClusterError};
+pub use cluster::{BrokerAddresses, Cluster, ClusterError};
 pub use connect::{ConnectString, DEFAULT_PORT, InvalidConnectString};
 pub use coordinator::{
     Call, Coordinator, Node, NodeKind, NodeStat, Session, SessionId, SessionState, Watch, WatchEvent, connected,
