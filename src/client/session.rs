@@ -13,6 +13,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
 use super::config::ClientConfig;
+use super::consumer::Subscriptions;
 use super::connections::{Connections, FACTORY};
 use super::directory::{Directory, Mapping};
 use super::events::{ClientEvent, Events};
@@ -37,6 +38,7 @@ pub(crate) struct Session {
     /// `<local ip>-<start in milliseconds>` (07 §3).
     id: String,
     numbers: AtomicU64,
+    subscriptions: Subscriptions,
     brokers_changed: Arc<Notify>,
     _upkeep: Option<AbortOnDropHandle<()>>,
 }
@@ -97,6 +99,7 @@ impl Session {
             // A colon would end the field of the command line that it becomes part of (06 §2).
             id: format!("{}-{started}", default_host()).replace(':', "_"),
             numbers: AtomicU64::new(0),
+            subscriptions: Subscriptions::default(),
             brokers_changed,
             _upkeep: upkeep,
         })
@@ -123,6 +126,11 @@ impl Session {
     /// The settings.
     pub(crate) fn config(&self) -> &ClientConfig {
         &self.config
+    }
+
+    /// What the factory's consumers read.
+    pub(crate) fn subscriptions(&self) -> &Subscriptions {
+        &self.subscriptions
     }
 
     /// Tells everybody who listens.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures_core::future::BoxFuture;
 
@@ -11,7 +11,7 @@ use super::listener::{Action, BatchListener, MessageBatch, MessageListener};
 use super::panics::{caught, caught_call};
 use super::reject::RejectHandler;
 use super::stream::StreamFeed;
-use crate::client::ClientMetrics;
+use crate::common::guard::lock;
 use crate::fetch::{Batch, MessageSink, ReceivedMessage, RejectError, SeenMessages, Verdict};
 use crate::id::{GroupName, Offset, TopicName, TopicPartition};
 
@@ -35,7 +35,6 @@ pub(super) struct Dispatch {
     pub(super) subscriptions: HashMap<TopicName, Subscription>,
     pub(super) reject: Arc<dyn RejectHandler>,
     pub(super) seen: Option<Arc<SeenMessages>>,
-    pub(super) metrics: Arc<dyn ClientMetrics>,
     /// Up to where messages are read again on purpose: the cache of seen ones must not hide them.
     pub(super) replays: Mutex<HashMap<TopicPartition, Offset>>,
 }
@@ -43,18 +42,28 @@ pub(super) struct Dispatch {
 impl Dispatch {
     /// The user wants everything before `until` delivered, also what was seen.
     pub(super) fn replay(&self, of: &TopicPartition, until: Offset) {
-        let mut replays = self.replays.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replays = lock(&self.replays);
         let present = replays.entry(of.clone()).or_insert(until);
         *present = until.max(*present);
     }
 
+    /// Whether a topic is subscribed to.
+    pub(super) fn handles(&self, topic: &TopicName) -> bool {
+        self.subscriptions.contains_key(topic)
+    }
+
+    /// Bytes to ask for at a time; 0 for a topic that is not subscribed to.
+    pub(super) fn max_size(&self, topic: &TopicName) -> i32 {
+        self.subscriptions.get(topic).map_or(0, |subscription| subscription.max_size)
+    }
+
     /// Forgets a partition that is given up.
     pub(super) fn forget(&self, of: &TopicPartition) {
-        self.replays.lock().unwrap_or_else(PoisonError::into_inner).remove(of);
+        lock(&self.replays).remove(of);
     }
 
     fn replayed_until(&self, of: &TopicPartition) -> Option<Offset> {
-        self.replays.lock().unwrap_or_else(PoisonError::into_inner).get(of).copied()
+        lock(&self.replays).get(of).copied()
     }
 
     /// Whether the listener is to see a message.
@@ -65,19 +74,15 @@ impl Dispatch {
             && message.redeliveries == 0
             && self.seen.as_ref().is_some_and(|seen| seen.contains(&self.group, message.id));
         if seen {
-            self.metrics.suppressed(&message.from);
             return false;
         }
         let accept = |filter: &dyn MessageFilter| caught_call(|| filter.accept(&self.group, message)).unwrap_or(false);
         subscription.filter.as_deref().is_none_or(accept)
     }
 
-    fn done(&self, messages: &[ReceivedMessage]) {
-        for message in messages {
-            if let Some(seen) = &self.seen {
-                seen.insert(&self.group, message.id);
-            }
-            self.metrics.received(&message.from, message.payload.len());
+    fn done(&self, message: &ReceivedMessage) {
+        if let Some(seen) = &self.seen {
+            seen.insert(&self.group, message.id);
         }
     }
 
@@ -91,7 +96,7 @@ impl Dispatch {
         for (index, message) in batch.messages().iter().enumerate() {
             if self.wants(subscription, message, replayed_until) {
                 match handle(message.clone()).await {
-                    Some(Action::Ack) => self.done(std::slice::from_ref(message)),
+                    Some(Action::Ack) => self.done(message),
                     Some(Action::Retry(reason)) => return Verdict::Retry(reason),
                     Some(Action::Reject(reason)) => return Verdict::Reject(reason),
                     None => return Verdict::Suspend,
@@ -114,13 +119,7 @@ impl Dispatch {
             if action == Action::Ack {
                 wanted.handled(wanted.messages().len());
             }
-            let handled = batch.handled_count();
-            let done = wanted.messages().iter().filter(|message| {
-                batch.messages().get(..handled).is_some_and(|done| done.last().is_some_and(|l| message.offset <= l.offset))
-            });
-            for message in done {
-                self.done(std::slice::from_ref(message));
-            }
+            wanted.handled_messages().iter().for_each(|message| self.done(message));
             match action {
                 Action::Ack => {}
                 Action::Retry(reason) => return Verdict::Retry(reason),
@@ -162,9 +161,7 @@ impl MessageSink for Dispatch {
     fn reject<'a>(&'a self, message: &'a ReceivedMessage, reason: &'a str) -> BoxFuture<'a, Result<(), RejectError>> {
         Box::pin(async move {
             let handling = caught_call(|| self.reject.reject(message, reason))?;
-            caught(handling).await??;
-            self.metrics.rejected(&message.from);
-            Ok(())
+            caught(handling).await?
         })
     }
 }

@@ -118,4 +118,11 @@ impl<'a> MessageBatch<'a> {
             self.fetched.handled(end);
         }
     }
+
+    /// Those that are handled by now.
+    pub(super) fn handled_messages(&self) -> &[ReceivedMessage] {
+        let handled = self.fetched.handled_count();
+        let count = self.ends.partition_point(|&end| end <= handled);
+        self.messages.get(..count).unwrap_or_default()
+    }
 }

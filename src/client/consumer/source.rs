@@ -70,6 +70,21 @@ impl BrokerSource {
         }
     }
 
+    /// One get from the master, not held back (05 §14).
+    pub(super) async fn once(
+        &self,
+        topic: &TopicName,
+        partition: Partition,
+        offset: Offset,
+        max_size: i32,
+    ) -> Result<Fetched, ClientError> {
+        let client = self.session.for_writing(partition.broker).await?;
+        let get = client.get(&topic.to_wire(), &self.group, partition.index, offset, max_size);
+        let answer = tokio::time::timeout(self.timeout, get).await;
+        self.understood(partition.broker, &client, answer.unwrap_or_else(|_| Err(self.timed_out(&client, self.timeout))))
+            .map(|fetched| fetched_now(fetched))
+    }
+
     pub(super) async fn nearest(&self, of: &TopicPartition, offset: Offset) -> Result<Offset, ClientError> {
         let topic = of.topic.to_wire();
         let request =
