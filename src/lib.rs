@@ -38,7 +38,7 @@ pub mod admin;
 pub mod broker;
 #[cfg(feature = "broker")]
 pub mod cli;
-#[cfg(feature = "broker")]
+#[cfg(feature = "client")]
 mod common;
 #[cfg(feature = "broker")]
 pub mod config;
