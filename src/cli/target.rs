@@ -9,7 +9,7 @@ use bytestring::ByteString;
 use clap::ArgGroup;
 use tokio::sync::OnceCell;
 
-use crate::client::{BrokerClient, ClientError, ConnectionOptions};
+use crate::client::{ClientConfig, BrokerClient, ClientError, ConnectionOptions};
 use crate::common::guard::lock;
 use crate::id::{BrokerId, BrokerUrl, Partition, PartitionIndex, TopicName};
 use crate::zk::{Cluster, Coordinator, ZooKeeper, ZooKeeperOptions, connected};
@@ -30,6 +30,26 @@ pub(super) struct TargetArguments {
     /// One broker by its address, without ZooKeeper
     #[arg(long, value_name = "HOST:PORT")]
     server: Option<String>,
+}
+
+impl TargetArguments {
+    /// Whether brokers are found through ZooKeeper.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.server.is_none() && self.zk.is_some()
+    }
+
+    /// The same as settings of the client library.
+    pub(super) fn client_config(&self) -> anyhow::Result<ClientConfig> {
+        let session_timeout = Duration::from_millis(self.zk_session_ms.into());
+        match (&self.server, &self.zk) {
+            (Some(server), _) => Ok(ClientConfig::server(server).with_context(|| format!("--server {server}"))?),
+            (None, Some(zk)) => Ok(ClientConfig::zookeeper(zk)?
+                .zk_root(&self.zk_root)?
+                .zk_session_timeout(session_timeout)
+                .zk_connection_timeout(session_timeout)),
+            (None, None) => bail!("name a ZooKeeper (--zk) or a broker (--server)"),
+        }
+    }
 }
 
 /// A partition and where it is served.

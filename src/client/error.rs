@@ -9,6 +9,7 @@ use crate::protocol::{DecodeError, Status, Unsendable};
 use crate::zk::{ClusterError, CoordinatorError, NotConnected};
 
 use super::config::ConfigError;
+use super::consumer::ConsumerError;
 
 /// Why the client library did not do what it was asked.
 ///
@@ -65,6 +66,9 @@ pub enum ClientError {
     /// ZooKeeper knows no broker for this, or did not answer.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// What is special about consumers.
+    #[error(transparent)]
+    Consumer(#[from] ConsumerError),
     /// Not possible with a broker that is known by its address only.
     #[error("{0}; connect through ZooKeeper instead of to one broker")]
     NeedsZooKeeper(&'static str),
@@ -142,6 +146,7 @@ impl ClientError {
         match self {
             Self::Unsendable(_) | Self::Config(_) | Self::NeedsZooKeeper(_) | Self::Shutdown(_) => Fault::Caller,
             Self::Refused { status, .. } if *status == Status::BAD_REQUEST => Fault::Caller,
+            Self::Consumer(error) => error.fault(),
             Self::Connect { .. } | Self::NotSent { .. } | Self::Unknown(_) => Fault::Network,
             Self::NotConnected(_) | Self::Cluster(ClusterError::Coordinator(_) | ClusterError::Damaged { .. }) => {
                 Fault::Coordinator

@@ -2,7 +2,7 @@
 
 use tokio::sync::broadcast;
 
-use crate::id::{Partition, TopicName};
+use crate::id::{GroupName, MessageId, Offset, Partition, TopicName, TopicPartition};
 
 /// Events that a slow reader may be behind before it loses the oldest ones.
 pub const EVENT_CAPACITY: usize = 256;
@@ -35,6 +35,65 @@ pub enum ClientEvent {
         address: String,
         /// Why.
         reason: String,
+    },
+    /// A member of a group owns exactly what the group's plan gives it, after a change.
+    Rebalanced {
+        /// The group.
+        group: GroupName,
+        /// What it owns now.
+        owned: Vec<TopicPartition>,
+    },
+    /// Another member turned out to own a partition: it is not read any more.
+    PartitionTaken {
+        /// The partition.
+        of: TopicPartition,
+    },
+    /// A partition cannot be read on from an offset. It is tried again with the longest pause; a seek ends it.
+    PartitionStuck {
+        /// The partition.
+        of: TopicPartition,
+        /// Where it stands.
+        offset: Offset,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A broker sent a consumer to another offset: there is nothing at the old one.
+    OffsetMoved {
+        /// The partition.
+        of: TopicPartition,
+        /// The old offset.
+        from: Offset,
+        /// The new one.
+        to: Offset,
+    },
+    /// A listener did not handle a message; it is delivered again after a pause.
+    ListenerFailed {
+        /// Where it was read from.
+        from: TopicPartition,
+        /// Its offset.
+        offset: Offset,
+        /// How often in a row.
+        times: u32,
+        /// What the listener said.
+        reason: String,
+    },
+    /// A message is not delivered again: it went to the handler for rejected ones.
+    MessageRejected {
+        /// Where it was read from.
+        from: TopicPartition,
+        /// Its offset.
+        offset: Offset,
+        /// Its id.
+        id: MessageId,
+        /// Why.
+        reason: String,
+    },
+    /// Offsets cannot be read or stored; it is tried again for ever.
+    OffsetsUnavailable {
+        /// A partition that it is about.
+        of: TopicPartition,
+        /// What the storage said.
+        error: String,
     },
     /// A topic that is published has other partitions now.
     PartitionsChanged {

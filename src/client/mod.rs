@@ -12,6 +12,7 @@ mod broker_client;
 mod config;
 mod connection;
 mod connections;
+mod consumer;
 mod directory;
 mod error;
 mod events;
@@ -27,8 +28,15 @@ pub use config::{
     DEFAULT_REQUEST_TIMEOUT, DEFAULT_ZK_CONNECTION_TIMEOUT, DEFAULT_ZK_SESSION_TIMEOUT, DEFAULT_ZK_SYNC_TIME,
 };
 pub use connection::{Connection, ConnectionOptions, Heartbeat, PendingAnswer};
+pub use consumer::{
+    Action, BatchListener, Consumer, ConsumerConfig, ConsumerError, Delivery, DropRejected, Fetch, IntoAction,
+    LogRejected, MessageBatch, MessageFilter, MessageListener, MessageStream, RebalanceListener, RejectHandler,
+    SubscribeOptions,
+};
 pub use error::{ClientError, Fault, NoAnswer, Outcome};
 pub use events::{ClientEvent, EVENT_CAPACITY};
 pub use factory::MessageSessionFactory;
 pub use metrics::ClientMetrics;
 pub use stats::BrokerStats;
+
+pub use crate::fetch::{FileOffsets, OffsetStorage, ReceivedMessage, SeekTo, SeenMessages};

@@ -13,8 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
 use super::config::ClientConfig;
-use super::consumer::Subscriptions;
 use super::connections::{Connections, FACTORY};
+use super::consumer::Subscriptions;
 use super::directory::{Directory, Mapping};
 use super::events::{ClientEvent, Events};
 use super::metrics::ClientMetrics;

@@ -3,5 +3,4 @@
 pub(crate) mod activity;
 pub(crate) mod guard;
 pub(crate) mod host;
-#[cfg(feature = "broker")]
 pub(crate) mod quiet;

@@ -3,14 +3,32 @@
 //!
 //! | part | what it does |
 //! |---|---|
+//! | [`FetchEngine`] | reads partitions for ever, delivers, commits |
 //! | [`MessageSource`] | the seam to brokers: one get, one offset query |
 //! | [`MessageSink`] | the seam to listeners: a batch of messages in, how far it was handled out |
 //! | [`OffsetStorage`] | the seam to where offsets are kept |
+//! | [`FetchObserver`] | hears what happens |
 
+mod engine;
+mod error;
+mod event;
 mod offsets;
+mod options;
+mod queue;
+mod request;
 mod sink;
 mod source;
+mod state;
+#[cfg(test)]
+mod testing;
 
+pub use engine::FetchEngine;
+pub use error::FetchError;
+pub use event::{FetchEvent, FetchObserver};
 pub use offsets::{CommitError, OffsetCommit, OffsetStorage, StorageError};
+pub use options::{FetchOptions, SeekTo};
 pub use sink::{Batch, MessageSink, ReceivedMessage, RejectError, Verdict};
 pub use source::{Fetched, Get, MessageSource, SourceError};
+pub use state::{PartitionState, PartitionStatus, Released};
+mod tmp;
+pub use tmp::*;

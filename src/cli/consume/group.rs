@@ -13,8 +13,7 @@ use super::print::{self, Shown, Summary};
 use crate::cli::output::{Format, Printer, tell};
 use crate::cli::signals::stop_requested;
 use crate::cli::table::counted;
-use crate::client::{Consumer, ConsumerConfig, Delivery, MessageSessionFactory};
-use crate::fetch::{FileOffsets, OffsetStorage};
+use crate::client::{Consumer, ConsumerConfig, Delivery, FileOffsets, MessageSessionFactory, OffsetStorage};
 use crate::id::{GroupName, Offset};
 use crate::rebalance::ConsistentHashStrategy;
 
@@ -69,7 +68,9 @@ enum Storage {
 
 pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> anyhow::Result<bool> {
     if let Some(argument) = arguments.plain.given() {
-        bail!("{argument} is for reading without --group; a member gets its partitions from the group and waits at their end");
+        bail!(
+            "{argument} is for reading without --group; a member gets its partitions from the group and waits at their end"
+        );
     }
     let stop = stop_requested()?;
     tokio::pin!(stop);

@@ -8,9 +8,9 @@ use bytestring::ByteString;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::ConsumeArguments;
 use super::print::{self, Shown, Summary};
 use super::reader::{Delivery, Reader};
-use super::ConsumeArguments;
 use crate::cli::output::{Format, Printer, tell};
 use crate::cli::signals::stop_requested;
 use crate::cli::table::counted;
@@ -61,7 +61,7 @@ pub(super) async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool
     let mut readers =
         Readers { arguments, target: &target, follow, sender, known: HashSet::new(), tasks: JoinSet::new() };
     readers.start_new(true).await?;
-    print::ready(arguments, group(arguments).as_str())?;
+    print::ready(arguments, &group(arguments))?;
 
     let idle = arguments.idle_ms.map_or(Duration::MAX, Duration::from_millis);
     let mut partition_check = tokio::time::interval(PARTITION_CHECK);

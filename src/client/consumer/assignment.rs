@@ -82,7 +82,9 @@ impl Assignee for Assignment {
     }
 
     fn lost(&self, partitions: &[TopicPartition]) {
-        self.engine.lose(partitions);
+        if let Err(error) = self.engine.lose(partitions) {
+            debug!(%error, "partitions lost after the end of the engine");
+        }
         self.forget(partitions);
         self.call(|listener| listener.lost(partitions));
     }

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use super::assignment::Assignment;
 use super::config::ConsumerConfig;
-use super::dispatch::{Dispatch, Handler, Subscription};
+use super::dispatch::{Dispatch, Handler, OneByOne, Subscription};
 use super::error::ConsumerError;
 use super::identity::consumer_id;
 use super::observer::Observer;
@@ -133,7 +133,7 @@ impl Consumer {
         options: SubscribeOptions,
         listener: impl MessageListener,
     ) -> Result<(), ClientError> {
-        self.core.subscribe(topic.as_ref(), options, Handler::Each(Box::new(listener)))
+        self.core.subscribe(topic.as_ref(), options, Handler::OneByOne(OneByOne::Listener(Box::new(listener))))
     }
 
     /// Reads a topic with a listener that takes messages several at a time.
@@ -167,7 +167,7 @@ impl Consumer {
         options: SubscribeOptions,
     ) -> Result<MessageStream, ClientError> {
         let (feed, messages) = stream(STREAM_READ_AHEAD);
-        self.core.subscribe(topic.as_ref(), options, Handler::Stream(feed))?;
+        self.core.subscribe(topic.as_ref(), options, Handler::OneByOne(OneByOne::Stream(feed)))?;
         Ok(messages)
     }
 
@@ -336,7 +336,8 @@ impl Consumer {
         self.core.check_open()?;
         let of = TopicPartition { topic: topic.clone(), partition };
         let source = BrokerSource::new(Arc::clone(&self.core.session), self.group(), timeout);
-        Fetch::of(of, offset, source.once(topic, partition, offset, max_size).await?, &self.core.options)
+        let fetched = source.once(&of, offset, max_size).await?;
+        Fetch::of(of, offset, fetched, &self.core.options)
     }
 
     /// Where a partition ends now; `None` if its broker has nothing of it.

@@ -17,9 +17,30 @@ use crate::id::{GroupName, Offset, TopicName, TopicPartition};
 
 /// What takes the messages of a topic.
 pub(super) enum Handler {
-    Each(Box<dyn MessageListener>),
+    OneByOne(OneByOne),
     Batches(Box<dyn BatchListener>),
+}
+
+/// What takes messages one by one.
+pub(super) enum OneByOne {
+    Listener(Box<dyn MessageListener>),
     Stream(StreamFeed),
+}
+
+impl OneByOne {
+    /// Handles a message; `None` if nobody takes messages any more.
+    async fn handle(&self, message: ReceivedMessage) -> Option<Action> {
+        match self {
+            Self::Listener(listener) => {
+                let action = match caught_call(|| listener.on_message(message)) {
+                    Ok(handling) => caught(handling).await,
+                    Err(panic) => Err(panic),
+                };
+                Some(action.unwrap_or_else(Action::Retry))
+            }
+            Self::Stream(feed) => feed.deliver(message).await,
+        }
+    }
 }
 
 /// How a topic is consumed.
@@ -86,16 +107,16 @@ impl Dispatch {
         }
     }
 
-    async fn each(
+    async fn one_by_one(
         &self,
         subscription: &Subscription,
+        handler: &OneByOne,
         batch: &Batch,
         replayed_until: Option<Offset>,
-        handle: impl AsyncFn(ReceivedMessage) -> Option<Action>,
     ) -> Verdict {
         for (index, message) in batch.messages().iter().enumerate() {
             if self.wants(subscription, message, replayed_until) {
-                match handle(message.clone()).await {
+                match handler.handle(message.clone()).await {
                     Some(Action::Ack) => self.done(message),
                     Some(Action::Retry(reason)) => return Verdict::Retry(reason),
                     Some(Action::Reject(reason)) => return Verdict::Reject(reason),
@@ -139,21 +160,8 @@ impl MessageSink for Dispatch {
             let Some(subscription) = self.subscriptions.get(&from.topic) else { return Verdict::Suspend };
             let replayed_until = self.replayed_until(from);
             match &subscription.handler {
-                Handler::Each(listener) => {
-                    let handle = async |message| {
-                        let handling = caught_call(|| listener.on_message(message));
-                        let action = match handling {
-                            Ok(handling) => caught(handling).await,
-                            Err(panic) => Err(panic),
-                        };
-                        Some(action.unwrap_or_else(Action::Retry))
-                    };
-                    self.each(subscription, batch, replayed_until, handle).await
-                }
-                Handler::Stream(feed) => {
-                    self.each(subscription, batch, replayed_until, async |message| feed.deliver(message).await).await
-                }
                 Handler::Batches(listener) => self.together(subscription, &**listener, batch, replayed_until).await,
+                Handler::OneByOne(handler) => self.one_by_one(subscription, handler, batch, replayed_until).await,
             }
         })
     }

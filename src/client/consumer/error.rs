@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::client::Fault;
 use crate::fetch::FetchError;
 use crate::id::{GroupName, InvalidGroupName, InvalidTopicName, TopicName};
 use crate::rebalance::JoinError;
@@ -23,7 +24,9 @@ pub enum ConsumerError {
     #[error("Invalid fetchTimeoutInMills:{0} (above 0)")]
     FetchTimeout(u64),
     /// Not the name of a member.
-    #[error("consumerId '{0}' cannot be part of a ZooKeeper path: use up to 200 bytes without '/' and control characters")]
+    #[error(
+        "consumerId '{0}' cannot be part of a ZooKeeper path: use up to 200 bytes without '/' and control characters"
+    )]
     ConsumerId(String),
     /// Nothing can be asked for.
     #[error("maxSize <=0: ask for 1 byte at least, not {0}")]
@@ -32,7 +35,9 @@ pub enum ConsumerError {
     #[error("Topic={0} has been subscribered")]
     Subscribed(TopicName),
     /// Another consumer of the factory has it.
-    #[error("Topic={topic} has been subscribered by group {group}: use another factory for a second member of the group")]
+    #[error(
+        "Topic={topic} has been subscribered by group {group}: use another factory for a second member of the group"
+    )]
     SubscribedByGroup {
         /// The topic.
         topic: TopicName,
@@ -40,7 +45,9 @@ pub enum ConsumerError {
         group: GroupName,
     },
     /// The work has begun.
-    #[error("Consumer has been already registed: subscribe to everything before complete_subscribe, and call that once")]
+    #[error(
+        "Consumer has been already registed: subscribe to everything before complete_subscribe, and call that once"
+    )]
     Registered,
     /// The work has not begun.
     #[error("the consumer reads nothing yet: call complete_subscribe or assign first")]
@@ -55,7 +62,9 @@ pub enum ConsumerError {
     #[error("topic {0} has no listener in this consumer: subscribe to it before partitions of it are assigned")]
     NoListener(TopicName),
     /// Without ZooKeeper nobody tells which partitions there are.
-    #[error("name the partition to read from this one broker (ConsumerConfig::partition), or connect through ZooKeeper")]
+    #[error(
+        "name the partition to read from this one broker (ConsumerConfig::partition), or connect through ZooKeeper"
+    )]
     NoPartition,
     /// It could not become a member of its group.
     #[error(transparent)]
@@ -90,5 +99,23 @@ pub enum ConsumerError {
 impl From<FetchError> for ConsumerError {
     fn from(error: FetchError) -> Self {
         Self::Fetch(Arc::new(error))
+    }
+}
+
+impl ConsumerError {
+    /// Where to look first.
+    pub(in crate::client) fn fault(&self) -> Fault {
+        match self {
+            Self::Join(JoinError::NotConnected(_) | JoinError::Unanswered { .. } | JoinError::Refused(_))
+            | Self::Left(_)
+            | Self::Unclean { .. } => Fault::Coordinator,
+            Self::Fetch(error) => match **error {
+                FetchError::Source(_) => Fault::Broker,
+                FetchError::NotCommitted { .. } | FetchError::Fenced => Fault::Coordinator,
+                _ => Fault::Caller,
+            },
+            Self::Damaged { .. } => Fault::Broker,
+            _ => Fault::Caller,
+        }
     }
 }

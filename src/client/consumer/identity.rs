@@ -1,16 +1,15 @@
 //! The name of a member of a group (04 §9).
 
-use std::net::IpAddr;
-
 use uuid::Uuid;
 
+use crate::common::host::default_host;
 use crate::id::GroupName;
 
 /// `<group>_<id>`; without an id of its own `<local host>-<process id>-<random UUID>` stands for it.
 pub(super) fn consumer_id(group: &GroupName, id: Option<&str>) -> String {
     match id {
         Some(id) => format!("{group}_{id}"),
-        None => format!("{group}_{}-{}-{}", local_host(), std::process::id(), Uuid::new_v4()),
+        None => format!("{group}_{}-{}-{}", default_host(), std::process::id(), Uuid::new_v4()),
     }
 }
 

@@ -39,7 +39,7 @@ impl FetchObserver for Observer {
             FetchEvent::Stuck { of, offset, reason } => {
                 ClientEvent::PartitionStuck { of: (**of).clone(), offset: *offset, reason: reason.clone() }
             }
-            FetchEvent::Committed { of, offset } => return metrics.committed(&self.group, of, offset.offset),
+            FetchEvent::Committed { of, offset } => return metrics.committed(&self.group, of, *offset),
             FetchEvent::CommitFailed { of, error } | FetchEvent::LoadFailed { of, error } => {
                 ClientEvent::OffsetsUnavailable { of: (**of).clone(), error: error.clone() }
             }

@@ -107,7 +107,10 @@ impl Running {
         let released = self.engine.stop().await;
         let (not_committed, cancelled) = (released.not_committed.len(), released.cancelled.len());
         if not_committed + cancelled > 0 {
-            warn!(not_committed, cancelled, "consumer ended uncleanly: what was handled since the last commit comes again");
+            warn!(
+                not_committed,
+                cancelled, "consumer ended uncleanly: what was handled since the last commit comes again"
+            );
             return Err(ConsumerError::Unclean { not_committed, cancelled });
         }
         match left {
@@ -118,11 +121,7 @@ impl Running {
 }
 
 /// Turns what the driver shows into events.
-async fn report(
-    session: Arc<Session>,
-    group: GroupName,
-    mut states: watch::Receiver<DriverState>,
-) {
+async fn report(session: Arc<Session>, group: GroupName, mut states: watch::Receiver<DriverState>) {
     let mut told = 0;
     while states.changed().await.is_ok() {
         let state = states.borrow_and_update().clone();

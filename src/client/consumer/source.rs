@@ -8,9 +8,9 @@ use futures_core::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::client::session::Session;
-use crate::client::{self, BrokerClient, ClientError, Outcome};
+use crate::client::{self, BrokerClient, ClientError, NoAnswer};
 use crate::fetch::{Fetched, Get, MessageSource, SourceError};
-use crate::id::{GroupName, Offset, TopicPartition};
+use crate::id::{BrokerId, GroupName, Offset, TopicPartition};
 use crate::protocol::Status;
 
 /// An answer that took so long was held back, whatever the broker had to say.
@@ -32,17 +32,16 @@ impl BrokerSource {
 
     async fn ask<T>(
         &self,
-        of: &TopicPartition,
+        broker: BrokerId,
+        client: Arc<BrokerClient>,
         timeout: Duration,
         request: impl AsyncFnOnce(&BrokerClient) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let broker = of.partition.broker;
-        let client = self.session.for_reading(broker).await?;
-        let answer = match tokio::time::timeout(timeout, request(&client)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(ClientError::Timeout { address: client.address().to_owned(), timeout }),
-        };
-        if answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown && !is_refusal(error)) {
+        let answer = tokio::time::timeout(timeout, request(&client)).await.unwrap_or_else(|_| {
+            let address = client.address().to_owned();
+            Err(NoAnswer::Timeout { address, timeout }.into())
+        });
+        if let Err(ClientError::Unknown(_) | ClientError::NotSent { .. }) = answer {
             self.session.failed(broker, &client);
         }
         answer
@@ -55,46 +54,49 @@ impl BrokerSource {
         let request = async |client: &BrokerClient| {
             client.get_waiting(&topic, &self.group, index, get.offset, get.max_size, get.wait).await
         };
-        match self.ask(get.from, self.timeout + get.wait, request).await {
-            Ok(client::Fetched::Data(data)) => Ok(Fetched::Data(data)),
-            Ok(client::Fetched::Moved(offset)) => Ok(Fetched::Moved(offset)),
-            Ok(client::Fetched::Nothing) => {
-                let waited = !get.wait.is_zero() && asked.elapsed() >= HELD.min(get.wait);
-                Ok(Fetched::Nothing { waited })
-            }
-            // A closed partition is opened again some time (05 §10).
-            Err(ClientError::Refused { status, .. }) if status == Status::FORBIDDEN => {
-                Ok(Fetched::Nothing { waited: false })
-            }
-            Err(error) => Err(error),
-        }
+        let broker = get.from.partition.broker;
+        let client = self.session.for_reading(broker).await?;
+        let answer = self.ask(broker, client, self.timeout + get.wait, request).await;
+        let waited = !get.wait.is_zero() && asked.elapsed() >= HELD.min(get.wait);
+        understood(answer, waited)
     }
 
     /// One get from the master, not held back (05 §14).
     pub(super) async fn once(
         &self,
-        topic: &TopicName,
-        partition: Partition,
+        of: &TopicPartition,
         offset: Offset,
         max_size: i32,
     ) -> Result<Fetched, ClientError> {
-        let client = self.session.for_writing(partition.broker).await?;
-        let get = client.get(&topic.to_wire(), &self.group, partition.index, offset, max_size);
-        let answer = tokio::time::timeout(self.timeout, get).await;
-        self.understood(partition.broker, &client, answer.unwrap_or_else(|_| Err(self.timed_out(&client, self.timeout))))
-            .map(|fetched| fetched_now(fetched))
+        let broker = of.partition.broker;
+        let client = self.session.for_writing(broker).await?;
+        let topic = of.topic.to_wire();
+        let request =
+            async |client: &BrokerClient| client.get(&topic, &self.group, of.partition.index, offset, max_size).await;
+        understood(self.ask(broker, client, self.timeout, request).await, false)
     }
 
     pub(super) async fn nearest(&self, of: &TopicPartition, offset: Offset) -> Result<Offset, ClientError> {
+        let broker = of.partition.broker;
+        let client = self.session.for_reading(broker).await?;
         let topic = of.topic.to_wire();
         let request =
             async |client: &BrokerClient| client.nearest_offset(&topic, &self.group, of.partition.index, offset).await;
-        self.ask(of, self.timeout, request).await
+        self.ask(broker, client, self.timeout, request).await
     }
 }
 
-fn is_refusal(error: &ClientError) -> bool {
-    matches!(error, ClientError::Refused { .. })
+/// A closed partition is opened again some time: it has nothing for now (05 §10).
+fn understood(answer: Result<client::Fetched, ClientError>, waited: bool) -> Result<Fetched, ClientError> {
+    match answer {
+        Ok(client::Fetched::Data(data)) => Ok(Fetched::Data(data)),
+        Ok(client::Fetched::Moved(offset)) => Ok(Fetched::Moved(offset)),
+        Ok(client::Fetched::Nothing) => Ok(Fetched::Nothing { waited }),
+        Err(ClientError::Refused { status, .. }) if status == Status::FORBIDDEN => {
+            Ok(Fetched::Nothing { waited: false })
+        }
+        Err(error) => Err(error),
+    }
 }
 
 impl MessageSource for BrokerSource {
