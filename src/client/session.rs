@@ -17,6 +17,7 @@ use super::connections::{Connections, FACTORY};
 use super::directory::{Directory, Mapping};
 use super::events::{ClientEvent, Events};
 use super::metrics::ClientMetrics;
+use super::producer::PublishedTopics;
 use super::upkeep::{Upkeep, keep_up};
 use super::{BrokerClient, ClientError};
 use crate::common::guard::lock;
@@ -38,6 +39,7 @@ pub(crate) struct Session {
     id: String,
     numbers: AtomicU64,
     brokers_changed: Arc<Notify>,
+    published: PublishedTopics,
     _upkeep: Option<AbortOnDropHandle<()>>,
 }
 
@@ -98,6 +100,7 @@ impl Session {
             id: format!("{}-{started}", default_host()).replace(':', "_"),
             numbers: AtomicU64::new(0),
             brokers_changed,
+            published: PublishedTopics::default(),
             _upkeep: upkeep,
         })
     }
@@ -145,7 +148,8 @@ impl Session {
         format!("{}-{}", self.id, self.numbers.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Cancelled when the shutdown begins: nothing new is to be started.
+    /// Cancelled when the shutdown begins: nothing new is to be started. Connections serve until every child has been shut
+    /// down.
     pub(crate) fn closing(&self) -> &CancellationToken {
         &self.closing
     }
@@ -180,7 +184,6 @@ impl Session {
     /// [`ClientError::Cluster`] if no master is registered; [`ClientError::Connect`], at once while a failed attempt is
     /// not long ago.
     pub(crate) async fn for_writing(&self, broker: BrokerId) -> Result<Arc<BrokerClient>, ClientError> {
-        self.check_open()?;
         let directory = match &self.brokers {
             Brokers::One(address) => return self.connections.get(address).await,
             Brokers::Registered { directory, .. } => directory,
@@ -203,7 +206,6 @@ impl Session {
     /// # Errors
     /// As [`for_writing`](Self::for_writing).
     pub(crate) async fn for_reading(&self, broker: BrokerId) -> Result<Arc<BrokerClient>, ClientError> {
-        self.check_open()?;
         let directory = match &self.brokers {
             Brokers::One(address) => return self.connections.get(address).await,
             Brokers::Registered { directory, .. } => directory,
@@ -246,6 +248,11 @@ impl Session {
         }
     }
 
+    /// The same for the one broker of the direct mode.
+    pub(super) fn only_broker_failed(&self, client: &Arc<BrokerClient>) {
+        self.connections.give_up(client);
+    }
+
     /// Brokers have come, gone or moved, as their topics tell: addresses are read again, connections that lead to none
     /// of them are closed.
     pub(crate) fn brokers_changed(&self) {
@@ -253,6 +260,11 @@ impl Session {
             directory.doubt_all();
             self.brokers_changed.notify_one();
         }
+    }
+
+    /// The topics that producers publish.
+    pub(super) fn published(&self) -> &PublishedTopics {
+        &self.published
     }
 
     /// Connections that are there now.
@@ -288,6 +300,7 @@ impl Session {
                 }
                 self.leave(&*child);
             }
+            self.published.clear();
             self.connections.close();
             if let Some(coordinator) = self.coordinator() {
                 coordinator.close().await;
@@ -300,9 +313,10 @@ impl Session {
     /// Lets everything go without waiting, when nobody is left who could ask for a shutdown.
     fn abandon(&self) {
         self.closing.cancel();
-        // Children hold the session; this ends the circle.
+        // Children and the default topic hold the session; this ends the circle.
         let children = std::mem::take(&mut *lock(&self.children));
         drop(children);
+        self.published.clear();
         self.connections.close();
     }
 }
