@@ -6,13 +6,14 @@ use std::error::Error;
 use std::time::Duration;
 
 use metaq::client::{ClientConfig, ClientEvent, ConsumerConfig, MessageSessionFactory, ReceivedMessage};
+use metaq::id::TopicName;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let zookeeper = arguments.next().unwrap_or_else(|| "127.0.0.1:2181".to_owned());
-    let topic = arguments.next().unwrap_or_else(|| "test".to_owned());
+    let topic = TopicName::new(arguments.next().unwrap_or_else(|| "test".to_owned()))?;
     let group = arguments.next().unwrap_or_else(|| "my-group".to_owned());
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

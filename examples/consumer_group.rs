@@ -5,13 +5,14 @@
 use std::error::Error;
 
 use metaq::client::{ClientConfig, ConsumerConfig, MessageSessionFactory, ReceivedMessage};
+use metaq::id::TopicName;
 use tokio::signal::ctrl_c;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let zookeeper = arguments.next().unwrap_or_else(|| "127.0.0.1:2181".to_owned());
-    let topic = arguments.next().unwrap_or_else(|| "test".to_owned());
+    let topic = TopicName::new(arguments.next().unwrap_or_else(|| "test".to_owned()))?;
     let group = arguments.next().unwrap_or_else(|| "my-group".to_owned());
 
     let factory = MessageSessionFactory::connect(ClientConfig::zookeeper(&zookeeper)?).await?;

@@ -13,7 +13,7 @@ use tokio::signal::ctrl_c;
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let zookeeper = arguments.next().unwrap_or_else(|| "127.0.0.1:2181".to_owned());
-    let topic = arguments.next().unwrap_or_else(|| "test".to_owned());
+    let topic = TopicName::new(arguments.next().unwrap_or_else(|| "test".to_owned()))?;
     let dead_letters = TopicName::new(arguments.next().unwrap_or_else(|| "dead-letters".to_owned()))?;
     let group = arguments.next().unwrap_or_else(|| "my-group".to_owned());
 
@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // After so many failures in a row a message is rejected, too.
         .max_fetch_retries(3)
         .max_delay_fetch_time(Duration::from_secs(2))
-        .reject_handler(DeadLetterTopic::new(factory.create_producer(), dead_letters));
+        .reject_handler(DeadLetterTopic::new(factory.create_producer()?, dead_letters));
     let consumer = factory.create_consumer(config)?;
     consumer.subscribe(&topic, 1 << 20, |message: ReceivedMessage| async move {
         match std::str::from_utf8(&message.payload) {

@@ -17,22 +17,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let factory = MessageSessionFactory::connect(ClientConfig::zookeeper(&zookeeper)?).await?;
     let consumer = factory.create_consumer(ConsumerConfig::new("replay")?)?;
-    let mut messages = consumer.subscribe_stream(topic.as_str(), 1 << 20)?;
+    let mut messages = consumer.subscribe_stream(&topic, 1 << 20)?;
     // Chosen by hand: nothing is claimed in the group and no offset is stored.
     let partition = TopicPartition { topic, partition };
     consumer.assign(std::slice::from_ref(&partition)).await?;
     consumer.seek(&partition, SeekTo::Offset(Offset::new(offset))).await?;
 
     // Up to where the partition ends now.
-    let end = consumer.end_offset(&partition).await?;
-    while consumer.position(&partition)? < end {
+    let end = consumer.end_offset(&partition).await?.unwrap_or(Offset::ZERO);
+    let mut next = Offset::new(offset);
+    while next < end {
         let Some(message) = messages.next().await else { break };
         println!("{}: {}", message.offset, String::from_utf8_lossy(&message.payload));
-        let done = message.next_offset >= end;
+        next = message.next_offset;
         message.ack();
-        if done {
-            break;
-        }
     }
     factory.shutdown().await?;
     Ok(())

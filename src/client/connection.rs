@@ -26,6 +26,9 @@ const OUTBOUND_REQUESTS: usize = 1024;
 /// Free space that is made before each read from the socket.
 const READ_BYTES: usize = 64 << 10;
 
+/// Stands for times that the clock cannot express.
+const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
 /// Settings of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct ConnectionOptions {
@@ -132,6 +135,10 @@ impl Connection {
         }
     }
 
+    pub(super) fn request_timeout(&self) -> Duration {
+        self.wire.options.request_timeout
+    }
+
     /// An opaque that no request of this connection carries.
     pub fn next_opaque(&self) -> Opaque {
         self.wire.opaques.next()
@@ -176,7 +183,7 @@ impl Connection {
 impl Wire {
     async fn send(&self, request: &Request, timeout: Duration) -> Result<PendingAnswer, ClientError> {
         request.check()?;
-        let deadline = Instant::now() + timeout;
+        let deadline = after(timeout);
         let opaque = request.opaque();
         let receiver = self.pending.register(opaque).map_err(|end| self.not_sent(&end))?;
         let registered = Registered { pending: Arc::clone(&self.pending), opaque };
@@ -192,6 +199,12 @@ impl Wire {
     fn not_sent(&self, reason: &impl ToString) -> ClientError {
         ClientError::NotSent { address: self.address.to_string(), reason: reason.to_string() }
     }
+}
+
+/// So much later, or what is as good as never.
+pub(super) fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or_else(|| now + FAR)
 }
 
 /// Asks a silent connection for a sign of life, and ends it when there is none.
@@ -236,8 +249,8 @@ pub struct PendingAnswer {
 impl PendingAnswer {
     /// Puts the end of the time-out off, for a request that the broker may hold back so long before it answers.
     pub fn held_for(mut self, time: Duration) -> Self {
-        self.deadline += time;
-        self.timeout += time;
+        self.deadline = self.deadline.checked_add(time).unwrap_or(self.deadline);
+        self.timeout = self.timeout.saturating_add(time);
         self
     }
 
@@ -249,6 +262,11 @@ impl PendingAnswer {
     /// # Cancellation
     /// A dropped future does not take the request back; its answer is ignored.
     pub async fn wait(mut self) -> Result<Response, ClientError> {
+        self.answered().await
+    }
+
+    /// The same, to be called until it has returned once. Cancellation-safe.
+    pub(super) async fn answered(&mut self) -> Result<Response, ClientError> {
         match tokio::time::timeout_at(self.deadline, &mut self.receiver).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(_)) => {

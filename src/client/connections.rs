@@ -16,6 +16,9 @@ use crate::common::guard::lock;
 /// What is told of a factory that has been shut down.
 pub(super) const FACTORY: &str = "Message session factory";
 
+/// Longer back-offs are cut to this.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(3600);
+
 /// Connections by address. They are made when they are first needed, by one attempt at a time for each address.
 #[derive(Debug)]
 pub(super) struct Connections {
@@ -57,6 +60,7 @@ enum Entry {
 
 impl Connections {
     pub(super) fn new(options: ConnectionOptions, backoff: Duration, events: Events) -> Self {
+        let backoff = backoff.min(LONGEST_BACKOFF);
         Self { options, backoff, events, slots: Mutex::new(Some(HashMap::new())) }
     }
 

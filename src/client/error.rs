@@ -75,6 +75,20 @@ pub enum ClientError {
     /// What was asked has been shut down.
     #[error("{0} has been shutdown")]
     Shutdown(&'static str),
+    /// A message that cannot be sent as it is.
+    #[error("{0}")]
+    InvalidMessage(String),
+    /// There is a default topic already, for the whole factory.
+    #[error("Default topic has been setup already:{0}")]
+    DefaultTopic(TopicName),
+    /// The time of a message was over before it was sent.
+    #[error("Send message timeout in {ms} mills, it was not sent: {reason}", ms = .timeout.as_millis())]
+    SendTimeout {
+        /// The time-out.
+        timeout: Duration,
+        /// What it waited for.
+        reason: String,
+    },
     /// There is no partition to send to.
     #[error(
         "There is no aviable partition for topic {topic},maybe you don't publish it at first? Publish it, and check that a \
@@ -116,6 +130,17 @@ pub enum NoAnswer {
         /// The time-out.
         timeout: Duration,
     },
+    /// The same for a message of a producer.
+    #[error(
+        "Send message timeout in {ms} mills: no answer from {address}, the message may be stored or not",
+        ms = .timeout.as_millis()
+    )]
+    SendTimeout {
+        /// `host:port` of the broker.
+        address: String,
+        /// The time-out of the message.
+        timeout: Duration,
+    },
 }
 
 /// What is known of the request behind an error.
@@ -144,10 +169,15 @@ impl ClientError {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Unsendable(_) | Self::Config(_) | Self::NeedsZooKeeper(_) | Self::Shutdown(_) => Fault::Caller,
+            Self::Unsendable(_)
+            | Self::Config(_)
+            | Self::NeedsZooKeeper(_)
+            | Self::Shutdown(_)
+            | Self::InvalidMessage(_)
+            | Self::DefaultTopic(_) => Fault::Caller,
             Self::Refused { status, .. } if *status == Status::BAD_REQUEST => Fault::Caller,
             Self::Consumer(error) => error.fault(),
-            Self::Connect { .. } | Self::NotSent { .. } | Self::Unknown(_) => Fault::Network,
+            Self::Connect { .. } | Self::NotSent { .. } | Self::Unknown(_) | Self::SendTimeout { .. } => Fault::Network,
             Self::NotConnected(_) | Self::Cluster(ClusterError::Coordinator(_) | ClusterError::Damaged { .. }) => {
                 Fault::Coordinator
             }

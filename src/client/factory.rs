@@ -7,6 +7,7 @@ use tokio::sync::broadcast;
 
 use super::config::{ClientConfig, Target};
 use super::events::ClientEvent;
+use super::producer::{Producer, ProducerConfig};
 use super::session::{Discovery, Session, SessionHandle};
 use super::stats::{BrokerStats, STATS_TIMEOUT, ask};
 use super::{BrokerClient, ClientError};
@@ -47,6 +48,22 @@ impl MessageSessionFactory {
             broker?;
         }
         Ok(factory)
+    }
+
+    /// A producer whose messages take turns over the partitions.
+    ///
+    /// # Errors
+    /// [`ClientError::Shutdown`].
+    pub fn create_producer(&self) -> Result<Producer, ClientError> {
+        self.create_producer_with(ProducerConfig::default())
+    }
+
+    /// A producer with settings of its own.
+    ///
+    /// # Errors
+    /// [`ClientError::Shutdown`]; [`ClientError::Config`] for a setting out of its range.
+    pub fn create_producer_with(&self, config: ProducerConfig) -> Result<Producer, ClientError> {
+        Producer::create(&self.handle, config)
     }
 
     /// What happens from now on. A receiver that is more than [`EVENT_CAPACITY`](super::EVENT_CAPACITY) events behind
@@ -121,7 +138,7 @@ impl MessageSessionFactory {
     }
 
     /// What the handles of producers and consumers hold, so that the factory lives as long as any of them.
-    pub(crate) fn handle(&self) -> &Arc<SessionHandle> {
+    pub(super) fn handle(&self) -> &Arc<SessionHandle> {
         &self.handle
     }
 

@@ -1,9 +1,10 @@
-//! The client library: session factory, connections to brokers and discovery (07).
+//! The client library: session factory, connections to brokers, discovery and producers (07).
 //!
 //! | part | what it does |
 //! |---|---|
 //! | [`MessageSessionFactory`] | the entrance; everything it makes shares connections and a session with ZooKeeper |
 //! | [`ClientConfig`] | its settings |
+//! | [`Producer`] | sends [`Message`]s to the partitions that a [`PartitionSelector`] chooses |
 //! | [`ClientEvent`], [`ClientMetrics`] | what an application can see of it |
 //! | [`BrokerClient`] | what one can ask a single broker, in messages and offsets |
 //! | [`Connection`] | any number of requests at once over one TCP connection, answers matched by opaque |
@@ -17,7 +18,9 @@ mod directory;
 mod error;
 mod events;
 mod factory;
+mod message;
 mod metrics;
+mod producer;
 mod session;
 mod stats;
 mod upkeep;
@@ -29,14 +32,20 @@ pub use config::{
 };
 pub use connection::{Connection, ConnectionOptions, Heartbeat, PendingAnswer};
 pub use consumer::{
-    Action, BatchListener, Consumer, ConsumerConfig, ConsumerError, Delivery, DropRejected, Fetch, IntoAction,
-    LogRejected, MessageBatch, MessageFilter, MessageListener, MessageStream, RebalanceListener, RejectHandler,
-    SubscribeOptions,
+    Action, BatchListener, Consumer, ConsumerConfig, ConsumerError, DeadLetterTopic, Delivery, DropRejected, Fetch,
+    IntoAction, LogRejected, MessageBatch, MessageFilter, MessageListener, MessageStream, RebalanceListener,
+    RejectHandler, SubscribeOptions,
 };
 pub use error::{ClientError, Fault, NoAnswer, Outcome};
 pub use events::{ClientEvent, EVENT_CAPACITY};
 pub use factory::MessageSessionFactory;
+pub use message::Message;
 pub use metrics::ClientMetrics;
+pub use producer::{
+    DEFAULT_IN_FLIGHT_BYTES, DEFAULT_IN_FLIGHT_MESSAGES, DEFAULT_MAX_MESSAGE_BYTES, FixedSelector, HashByKeySelector,
+    PartitionSelector, Producer, ProducerConfig, RandomSelector, Retries, RoundRobinSelector, SEND_TIMEOUT, SendHandle,
+    SendResult,
+};
 pub use stats::BrokerStats;
 
 pub use crate::fetch::{FileOffsets, OffsetStorage, ReceivedMessage, SeekTo, SeenMessages};

@@ -18,6 +18,7 @@ use super::consumer::Subscriptions;
 use super::directory::{Directory, Mapping};
 use super::events::{ClientEvent, Events};
 use super::metrics::ClientMetrics;
+use super::producer::PublishedTopics;
 use super::upkeep::{Upkeep, keep_up};
 use super::{BrokerClient, ClientError};
 use crate::common::guard::lock;
@@ -40,6 +41,7 @@ pub(crate) struct Session {
     numbers: AtomicU64,
     subscriptions: Subscriptions,
     brokers_changed: Arc<Notify>,
+    published: PublishedTopics,
     _upkeep: Option<AbortOnDropHandle<()>>,
 }
 
@@ -101,6 +103,7 @@ impl Session {
             numbers: AtomicU64::new(0),
             subscriptions: Subscriptions::default(),
             brokers_changed,
+            published: PublishedTopics::default(),
             _upkeep: upkeep,
         })
     }
@@ -153,7 +156,8 @@ impl Session {
         format!("{}-{}", self.id, self.numbers.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Cancelled when the shutdown begins: nothing new is to be started.
+    /// Cancelled when the shutdown begins: nothing new is to be started. Connections serve until every child has been shut
+    /// down.
     pub(crate) fn closing(&self) -> &CancellationToken {
         &self.closing
     }
@@ -188,7 +192,6 @@ impl Session {
     /// [`ClientError::Cluster`] if no master is registered; [`ClientError::Connect`], at once while a failed attempt is
     /// not long ago.
     pub(crate) async fn for_writing(&self, broker: BrokerId) -> Result<Arc<BrokerClient>, ClientError> {
-        self.check_open()?;
         let directory = match &self.brokers {
             Brokers::One(address) => return self.connections.get(address).await,
             Brokers::Registered { directory, .. } => directory,
@@ -211,7 +214,6 @@ impl Session {
     /// # Errors
     /// As [`for_writing`](Self::for_writing).
     pub(crate) async fn for_reading(&self, broker: BrokerId) -> Result<Arc<BrokerClient>, ClientError> {
-        self.check_open()?;
         let directory = match &self.brokers {
             Brokers::One(address) => return self.connections.get(address).await,
             Brokers::Registered { directory, .. } => directory,
@@ -254,6 +256,11 @@ impl Session {
         }
     }
 
+    /// The same for the one broker of the direct mode.
+    pub(super) fn only_broker_failed(&self, client: &Arc<BrokerClient>) {
+        self.connections.give_up(client);
+    }
+
     /// Brokers have come, gone or moved, as their topics tell: addresses are read again, connections that lead to none
     /// of them are closed.
     pub(crate) fn brokers_changed(&self) {
@@ -261,6 +268,11 @@ impl Session {
             directory.doubt_all();
             self.brokers_changed.notify_one();
         }
+    }
+
+    /// The topics that producers publish.
+    pub(super) fn published(&self) -> &PublishedTopics {
+        &self.published
     }
 
     /// Connections that are there now.
@@ -296,6 +308,7 @@ impl Session {
                 }
                 self.leave(&*child);
             }
+            self.published.clear();
             self.connections.close();
             if let Some(coordinator) = self.coordinator() {
                 coordinator.close().await;
@@ -308,9 +321,10 @@ impl Session {
     /// Lets everything go without waiting, when nobody is left who could ask for a shutdown.
     fn abandon(&self) {
         self.closing.cancel();
-        // Children hold the session; this ends the circle.
+        // Children and the default topic hold the session; this ends the circle.
         let children = std::mem::take(&mut *lock(&self.children));
         drop(children);
+        self.published.clear();
         self.connections.close();
     }
 }

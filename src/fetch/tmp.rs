@@ -51,4 +51,11 @@ impl SeenMessages {
 }
 #[derive(Debug)]
 pub struct FileOffsets;
-impl FileOffsets { pub fn in_home() -> std::io::Result<NoStorage> { Ok(NoStorage) } pub fn open(_: impl AsRef<std::path::Path>) -> std::io::Result<NoStorage> { Ok(NoStorage) } }
+impl FileOffsets {
+    pub fn in_home() -> std::io::Result<NoStorage> {
+        Ok(NoStorage)
+    }
+    pub fn open(_: impl AsRef<std::path::Path>) -> std::io::Result<NoStorage> {
+        Ok(NoStorage)
+    }
+}

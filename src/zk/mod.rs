@@ -23,6 +23,8 @@ pub mod local;
 mod paths;
 mod registration;
 
+#[cfg(feature = "client")]
+pub(crate) use backoff::Backoff;
 pub use client::{CALL_TIMEOUT, CLOSE_TIMEOUT, ZooKeeper, ZooKeeperOptions};
 pub use cluster::{BrokerAddresses, Cluster, ClusterError};
 pub use connect::{ConnectString, DEFAULT_PORT, InvalidConnectString};

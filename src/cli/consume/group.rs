@@ -75,11 +75,11 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
     let stop = stop_requested()?;
     tokio::pin!(stop);
     let factory = tokio::select! {
-        factory = MessageSessionFactory::connect(arguments.target.client_config()?) => factory?,
+        factory = arguments.target.connect(arguments.target.client_config()?) => factory?,
         () = &mut stop => return Ok(false),
     };
     let consumer = create(&factory, arguments, group)?;
-    let mut messages = consumer.subscribe_stream(arguments.topic.as_str(), arguments.max_size)?;
+    let mut messages = consumer.subscribe_stream(&arguments.topic, arguments.max_size)?;
     tokio::select! {
         joined = consumer.complete_subscribe() => joined?,
         () = &mut stop => {

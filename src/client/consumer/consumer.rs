@@ -19,6 +19,7 @@ use super::source::BrokerSource;
 use super::stream::{MessageStream, stream};
 use super::subscription::{Fetch, SubscribeOptions};
 use super::{BatchListener, MessageListener};
+use crate::client::message::check_topic;
 use crate::client::session::{Child, Session, SessionHandle};
 use crate::client::{ClientError, MessageSessionFactory};
 use crate::common::guard::lock;
@@ -116,7 +117,7 @@ impl Consumer {
     /// the factory with the same group, or the work has begun; [`ClientError::Shutdown`].
     pub fn subscribe(
         &self,
-        topic: impl AsRef<str>,
+        topic: &TopicName,
         max_size: i32,
         listener: impl MessageListener,
     ) -> Result<(), ClientError> {
@@ -129,11 +130,11 @@ impl Consumer {
     /// As there.
     pub fn subscribe_with(
         &self,
-        topic: impl AsRef<str>,
+        topic: &TopicName,
         options: SubscribeOptions,
         listener: impl MessageListener,
     ) -> Result<(), ClientError> {
-        self.core.subscribe(topic.as_ref(), options, Handler::OneByOne(OneByOne::Listener(Box::new(listener))))
+        self.core.subscribe(topic, options, Handler::OneByOne(OneByOne::Listener(Box::new(listener))))
     }
 
     /// Reads a topic with a listener that takes messages several at a time.
@@ -142,18 +143,18 @@ impl Consumer {
     /// As [`subscribe`](Self::subscribe).
     pub fn subscribe_batches(
         &self,
-        topic: impl AsRef<str>,
+        topic: &TopicName,
         options: SubscribeOptions,
         listener: impl BatchListener,
     ) -> Result<(), ClientError> {
-        self.core.subscribe(topic.as_ref(), options, Handler::Batches(Box::new(listener)))
+        self.core.subscribe(topic, options, Handler::Batches(Box::new(listener)))
     }
 
     /// Reads a topic as a stream.
     ///
     /// # Errors
     /// As [`subscribe`](Self::subscribe).
-    pub fn subscribe_stream(&self, topic: impl AsRef<str>, max_size: i32) -> Result<MessageStream, ClientError> {
+    pub fn subscribe_stream(&self, topic: &TopicName, max_size: i32) -> Result<MessageStream, ClientError> {
         self.subscribe_stream_with(topic, SubscribeOptions::new(max_size))
     }
 
@@ -163,11 +164,11 @@ impl Consumer {
     /// As [`subscribe`](Self::subscribe).
     pub fn subscribe_stream_with(
         &self,
-        topic: impl AsRef<str>,
+        topic: &TopicName,
         options: SubscribeOptions,
     ) -> Result<MessageStream, ClientError> {
         let (feed, messages) = stream(STREAM_READ_AHEAD);
-        self.core.subscribe(topic.as_ref(), options, Handler::OneByOne(OneByOne::Stream(feed)))?;
+        self.core.subscribe(topic, options, Handler::OneByOne(OneByOne::Stream(feed)))?;
         Ok(messages)
     }
 
@@ -396,23 +397,23 @@ impl Core {
         }
     }
 
-    fn subscribe(&self, topic: &str, options: SubscribeOptions, handler: Handler) -> Result<(), ClientError> {
+    fn subscribe(&self, topic: &TopicName, options: SubscribeOptions, handler: Handler) -> Result<(), ClientError> {
         let mut state = lock(&self.state);
         let subscriptions = match &mut *state {
             State::Subscribing(subscriptions) => subscriptions,
             State::Running(_) => return Err(ConsumerError::Registered.into()),
             State::Ended => return Err(ClientError::Shutdown("Consumer")),
         };
-        let topic = TopicName::new(topic.to_owned()).map_err(ConsumerError::from)?;
+        check_topic(topic)?;
         let subscription = options.with(handler)?;
-        if subscriptions.contains_key(&topic) {
-            return Err(ConsumerError::Subscribed(topic).into());
+        if subscriptions.contains_key(topic) {
+            return Err(ConsumerError::Subscribed(topic.clone()).into());
         }
-        if !self.session.subscriptions().claim(self.config.group(), &topic, &self.id) {
-            let group = self.config.group().clone();
+        if !self.session.subscriptions().claim(self.config.group(), topic, &self.id) {
+            let (topic, group) = (topic.clone(), self.config.group().clone());
             return Err(ConsumerError::SubscribedByGroup { topic, group }.into());
         }
-        subscriptions.insert(topic, subscription);
+        subscriptions.insert(topic.clone(), subscription);
         Ok(())
     }
 

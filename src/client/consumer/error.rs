@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::client::Fault;
 use crate::fetch::FetchError;
-use crate::id::{GroupName, InvalidGroupName, InvalidTopicName, TopicName};
+use crate::id::{GroupName, InvalidGroupName, TopicName};
 use crate::rebalance::JoinError;
 
 /// Why a consumer did not do what it was asked.
@@ -14,9 +14,6 @@ pub enum ConsumerError {
     /// Not a name for a group.
     #[error(transparent)]
     Group(#[from] InvalidGroupName),
-    /// Not a name for a topic.
-    #[error("Blank topic or one that cannot be: {0}")]
-    Topic(#[from] InvalidTopicName),
     /// No listener could run.
     #[error("Invalid fetchRunnerCount:{0} (at least 1)")]
     RunnerCount(usize),

@@ -35,7 +35,7 @@ pub use consumer::Consumer;
 pub use error::ConsumerError;
 pub use filter::MessageFilter;
 pub use listener::{Action, BatchListener, IntoAction, MessageBatch, MessageListener};
-pub use reject::{DropRejected, LogRejected, RejectHandler};
+pub use reject::{DeadLetterTopic, DropRejected, LogRejected, RejectHandler};
 pub use stream::{Delivery, MessageStream};
 pub use subscription::{Fetch, SubscribeOptions};
 pub(crate) use subscriptions::Subscriptions;
