@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use bytestring::ByteString;
 use clap::ArgGroup;
 use tokio::sync::OnceCell;
 
@@ -238,9 +237,4 @@ pub(super) fn server_address(text: &str) -> anyhow::Result<String> {
     let url = if text.starts_with("meta://") { text.to_owned() } else { format!("meta://{text}") };
     let url: BrokerUrl = url.parse().with_context(|| format!("--server {text}: give HOST:PORT"))?;
     Ok(url.authority())
-}
-
-/// A topic name as the protocol carries it.
-pub(super) fn wire(topic: &TopicName) -> ByteString {
-    topic.as_str().into()
 }

@@ -62,6 +62,9 @@ enum Brokers {
 
 /// A producer or consumer of a factory.
 pub(crate) trait Child: fmt::Debug + Send + Sync {
+    /// Whether it reads: those that do are shut down first, as their listeners may send with the others.
+    fn reads(&self) -> bool;
+
     /// Ends it cleanly; also when it has ended already. Once polled, it may have ended in part when the future is
     /// dropped; another call goes on.
     fn shutdown(&self) -> BoxFuture<'_, Result<(), ClientError>>;
@@ -154,12 +157,6 @@ impl Session {
     /// The next session id: `<local ip>-<start in milliseconds>-<n>` (07 §3).
     pub(crate) fn next_id(&self) -> String {
         format!("{}-{}", self.id, self.numbers.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    /// Cancelled when the shutdown begins: nothing new is to be started. Connections serve until every child has been shut
-    /// down.
-    pub(crate) fn closing(&self) -> &CancellationToken {
-        &self.closing
     }
 
     /// Refuses what comes after the shutdown has begun.
@@ -288,7 +285,7 @@ impl Session {
         }
     }
 
-    /// Shuts everything down: children in the order of their creation, connections, the session with ZooKeeper. Another
+    /// Shuts everything down: consumers, then producers, each in the order of their creation, connections, the session with ZooKeeper. Another
     /// call waits for the same end. Dropped on the way, the next call goes on where this one stood.
     ///
     /// # Errors
@@ -298,7 +295,7 @@ impl Session {
             self.closing.cancel();
             let mut result = Ok(());
             loop {
-                let Some(child) = lock(&self.children).first().cloned() else { break };
+                let Some(child) = self.first_child() else { break };
                 if let Err(error) = child.shutdown().await {
                     if result.is_ok() {
                         result = Err(error);
@@ -316,6 +313,12 @@ impl Session {
             result
         };
         self.closed.get_or_init(close).await.clone()
+    }
+
+    /// The one to be shut down next.
+    fn first_child(&self) -> Option<Arc<dyn Child>> {
+        let children = lock(&self.children);
+        children.iter().find(|child| child.reads()).or_else(|| children.first()).cloned()
     }
 
     /// Lets everything go without waiting, when nobody is left who could ask for a shutdown.

@@ -20,25 +20,6 @@ impl OffsetStorage for NoStorage {
     }
 }
 #[derive(Debug)]
-pub struct ZooKeeperOffsets(NoStorage);
-impl ZooKeeperOffsets {
-    pub fn new(_: Arc<dyn Coordinator>, _: Root, _: String) -> Self {
-        Self(NoStorage)
-    }
-}
-impl OffsetStorage for ZooKeeperOffsets {
-    fn load<'a>(
-        &'a self,
-        _: &'a GroupName,
-        _: &'a TopicPartition,
-    ) -> BoxFuture<'a, Result<Option<StoredOffset>, StorageError>> {
-        Box::pin(async { Ok(None) })
-    }
-    fn commit<'a>(&'a self, _: &'a GroupName, c: &'a [OffsetCommit]) -> BoxFuture<'a, Vec<Result<(), CommitError>>> {
-        Box::pin(async { c.iter().map(|_| Ok(())).collect() })
-    }
-}
-#[derive(Debug)]
 pub struct SeenMessages;
 impl SeenMessages {
     pub fn of_this_process() -> Arc<Self> {
@@ -57,5 +38,46 @@ impl FileOffsets {
     }
     pub fn open(_: impl AsRef<std::path::Path>) -> std::io::Result<NoStorage> {
         Ok(NoStorage)
+    }
+}
+#[derive(Debug)]
+pub struct ZooKeeperOffsets(Arc<dyn Coordinator>, Root);
+impl ZooKeeperOffsets {
+    pub fn new(c: Arc<dyn Coordinator>, r: Root, _: String) -> Self {
+        Self(c, r)
+    }
+}
+impl OffsetStorage for ZooKeeperOffsets {
+    fn load<'a>(
+        &'a self,
+        g: &'a GroupName,
+        of: &'a TopicPartition,
+    ) -> BoxFuture<'a, Result<Option<StoredOffset>, StorageError>> {
+        Box::pin(async move {
+            match self.0.get(&self.1.offset(g, of)).await {
+                Ok(n) => Ok(Some(StoredOffset::parse(&n.data)?)),
+                Err(CoordinatorError::NoNode(_)) => Ok(None),
+                Err(e) => Err(e.into()),
+            }
+        })
+    }
+    fn commit<'a>(&'a self, g: &'a GroupName, c: &'a [OffsetCommit]) -> BoxFuture<'a, Vec<Result<(), CommitError>>> {
+        Box::pin(async move {
+            let mut v = Vec::new();
+            for c in c {
+                let p = self.1.offset(g, &c.of);
+                let d = c.offset.to_string();
+                v.push(match self.0.set(&p, d.as_bytes(), None).await {
+                    Ok(_) => Ok(()),
+                    Err(CoordinatorError::NoNode(_)) => self
+                        .0
+                        .create(&p, d.as_bytes(), NodeKind::Persistent)
+                        .await
+                        .map_err(|e| CommitError::Failed(e.into())),
+                    Err(e) => Err(CommitError::Failed(e.into())),
+                });
+            }
+            v
+        })
     }
 }

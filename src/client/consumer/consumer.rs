@@ -533,6 +533,10 @@ impl Core {
 }
 
 impl Child for Core {
+    fn reads(&self) -> bool {
+        true
+    }
+
     fn shutdown(&self) -> BoxFuture<'_, Result<(), ClientError>> {
         Box::pin(self.end())
     }

@@ -374,6 +374,10 @@ impl Inner {
 }
 
 impl Child for Inner {
+    fn reads(&self) -> bool {
+        false
+    }
+
     fn shutdown(&self) -> BoxFuture<'_, Result<(), ClientError>> {
         Box::pin(async {
             self.shut.store(true, Ordering::Release);
