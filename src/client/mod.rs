@@ -50,4 +50,4 @@ pub use producer::{
 };
 pub use stats::BrokerStats;
 
-pub use crate::fetch::{FileOffsets, OffsetStorage, ReceivedMessage, SeekTo, SeenMessages};
+pub use crate::fetch::{FileOffsets, MessageIdCache, OffsetStorage, ReceivedMessage, RecentMessages, SeekTo};

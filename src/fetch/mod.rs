@@ -37,5 +37,3 @@ pub use seen::{MessageIdCache, RecentMessages};
 pub use sink::{Batch, MessageSink, ReceivedMessage, RejectError, Verdict};
 pub use source::{Fetched, Get, MessageSource, SourceError};
 pub use state::{PartitionState, PartitionStatus, Released};
-mod tmp;
-pub use tmp::*;

@@ -78,7 +78,7 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
         factory = arguments.target.connect(arguments.target.client_config()?) => factory?,
         () = &mut stop => return Ok(false),
     };
-    let consumer = create(&factory, arguments, group)?;
+    let consumer = create(&factory, arguments, group).await?;
     let mut messages = consumer.subscribe_stream(&arguments.topic, arguments.max_size)?;
     tokio::select! {
         joined = consumer.complete_subscribe() => joined?,
@@ -119,7 +119,7 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
     Ok(missing == 0)
 }
 
-fn create(
+async fn create(
     factory: &MessageSessionFactory,
     arguments: &ConsumeArguments,
     group: &GroupName,
@@ -145,8 +145,8 @@ fn create(
     let file: Arc<dyn OffsetStorage> = match (member.offset_storage, &member.offset_file) {
         (Storage::Zk, None) => return Ok(factory.create_consumer(config)?),
         (Storage::Zk, Some(_)) => bail!("--offset-file needs --offset-storage file"),
-        (Storage::File, None) => Arc::new(FileOffsets::in_home()?),
-        (Storage::File, Some(path)) => Arc::new(FileOffsets::open(path)?),
+        (Storage::File, None) => Arc::new(FileOffsets::open(FileOffsets::default_path()?).await?),
+        (Storage::File, Some(path)) => Arc::new(FileOffsets::open(path).await?),
     };
     Ok(factory.create_consumer_with(config, file)?)
 }

@@ -50,13 +50,6 @@ impl Assignment {
         if let Err(error) = self.engine.release(partitions).await {
             debug!(%error, "partitions released by the end of the engine");
         }
-        self.forget(partitions);
-    }
-
-    fn forget(&self, partitions: &[TopicPartition]) {
-        for of in partitions {
-            self.dispatch.forget(of);
-        }
     }
 }
 
@@ -85,7 +78,6 @@ impl Assignee for Assignment {
         if let Err(error) = self.engine.lose(partitions) {
             debug!(%error, "partitions lost after the end of the engine");
         }
-        self.forget(partitions);
         self.call(|listener| listener.lost(partitions));
     }
 

@@ -508,7 +508,6 @@ impl Core {
             subscriptions,
             reject: Arc::clone(&self.config.reject),
             seen: self.config.seen.clone(),
-            replays: Mutex::default(),
         });
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
         let options = FetchOptions { observer: Some(observer), ..self.options.clone() };

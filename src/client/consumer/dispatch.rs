@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 
@@ -11,9 +11,8 @@ use super::listener::{Action, BatchListener, MessageBatch, MessageListener};
 use super::panics::{caught, caught_call};
 use super::reject::RejectHandler;
 use super::stream::StreamFeed;
-use crate::common::guard::lock;
-use crate::fetch::{Batch, MessageSink, ReceivedMessage, RejectError, SeenMessages, Verdict};
-use crate::id::{GroupName, Offset, TopicName, TopicPartition};
+use crate::fetch::{Batch, MessageIdCache, MessageSink, ReceivedMessage, RejectError, Verdict};
+use crate::id::{GroupName, TopicName};
 
 /// What takes the messages of a topic.
 pub(super) enum Handler {
@@ -55,17 +54,15 @@ pub(super) struct Dispatch {
     pub(super) group: GroupName,
     pub(super) subscriptions: HashMap<TopicName, Subscription>,
     pub(super) reject: Arc<dyn RejectHandler>,
-    pub(super) seen: Option<Arc<SeenMessages>>,
-    /// Up to where messages are read again on purpose: the cache of seen ones must not hide them.
-    pub(super) replays: Mutex<HashMap<TopicPartition, Offset>>,
+    pub(super) seen: Option<Arc<dyn MessageIdCache>>,
 }
 
 impl Dispatch {
-    /// The user wants everything before `until` delivered, also what was seen.
-    pub(super) fn replay(&self, of: &TopicPartition, until: Offset) {
-        let mut replays = lock(&self.replays);
-        let present = replays.entry(of.clone()).or_insert(until);
-        *present = until.max(*present);
+    /// The application wants to read messages again: that they were handled must not hide them.
+    pub(super) fn read_again(&self) {
+        if let Some(seen) = &self.seen {
+            seen.forget(&self.group);
+        }
     }
 
     /// Whether a topic is subscribed to.
@@ -78,22 +75,11 @@ impl Dispatch {
         self.subscriptions.get(topic).map_or(0, |subscription| subscription.max_size)
     }
 
-    /// Forgets a partition that is given up.
-    pub(super) fn forget(&self, of: &TopicPartition) {
-        lock(&self.replays).remove(of);
-    }
-
-    fn replayed_until(&self, of: &TopicPartition) -> Option<Offset> {
-        lock(&self.replays).get(of).copied()
-    }
-
     /// Whether the listener is to see a message.
-    fn wants(&self, subscription: &Subscription, message: &ReceivedMessage, replayed_until: Option<Offset>) -> bool {
-        let replayed = replayed_until.is_some_and(|until| message.offset < until);
+    fn wants(&self, subscription: &Subscription, message: &ReceivedMessage) -> bool {
         // A message that failed was not seen to its end, whatever another member of this process says.
-        let seen = !replayed
-            && message.redeliveries == 0
-            && self.seen.as_ref().is_some_and(|seen| seen.contains(&self.group, message.id));
+        let seen =
+            message.redeliveries == 0 && self.seen.as_ref().is_some_and(|seen| seen.contains(&self.group, message.id));
         if seen {
             return false;
         }
@@ -107,15 +93,9 @@ impl Dispatch {
         }
     }
 
-    async fn one_by_one(
-        &self,
-        subscription: &Subscription,
-        handler: &OneByOne,
-        batch: &Batch,
-        replayed_until: Option<Offset>,
-    ) -> Verdict {
+    async fn one_by_one(&self, subscription: &Subscription, handler: &OneByOne, batch: &Batch) -> Verdict {
         for (index, message) in batch.messages().iter().enumerate() {
-            if self.wants(subscription, message, replayed_until) {
+            if self.wants(subscription, message) {
                 match handler.handle(message.clone()).await {
                     Some(Action::Ack) => self.done(message),
                     Some(Action::Retry(reason)) => return Verdict::Retry(reason),
@@ -128,14 +108,8 @@ impl Dispatch {
         Verdict::Done
     }
 
-    async fn together(
-        &self,
-        subscription: &Subscription,
-        listener: &dyn BatchListener,
-        batch: &Batch,
-        replayed_until: Option<Offset>,
-    ) -> Verdict {
-        if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message, replayed_until)) {
+    async fn together(&self, subscription: &Subscription, listener: &dyn BatchListener, batch: &Batch) -> Verdict {
+        if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message)) {
             let action = caught(listener.on_batch(&wanted)).await.unwrap_or_else(Action::Retry);
             if action == Action::Ack {
                 wanted.handled(wanted.messages().len());
@@ -158,10 +132,9 @@ impl MessageSink for Dispatch {
         Box::pin(async move {
             let Some(from) = batch.messages().first().map(|first| &first.from) else { return Verdict::Done };
             let Some(subscription) = self.subscriptions.get(&from.topic) else { return Verdict::Suspend };
-            let replayed_until = self.replayed_until(from);
             match &subscription.handler {
-                Handler::Batches(listener) => self.together(subscription, &**listener, batch, replayed_until).await,
-                Handler::OneByOne(handler) => self.one_by_one(subscription, handler, batch, replayed_until).await,
+                Handler::Batches(listener) => self.together(subscription, &**listener, batch).await,
+                Handler::OneByOne(handler) => self.one_by_one(subscription, handler, batch).await,
             }
         })
     }

@@ -92,9 +92,7 @@ impl Running {
     }
 
     pub(super) async fn seek(&self, of: &TopicPartition, to: SeekTo) -> Result<(), FetchError> {
-        if let Some(position) = self.engine.position(of).await {
-            self.assignment.dispatch.replay(of, position.offset);
-        }
+        self.assignment.dispatch.read_again();
         self.engine.seek(of, to).await
     }
 
