@@ -183,7 +183,7 @@ impl Connection {
 impl Wire {
     async fn send(&self, request: &Request, timeout: Duration) -> Result<PendingAnswer, ClientError> {
         request.check()?;
-        let deadline = after(timeout);
+        let deadline = after(Instant::now(), timeout);
         let opaque = request.opaque();
         let receiver = self.pending.register(opaque).map_err(|end| self.not_sent(&end))?;
         let registered = Registered { pending: Arc::clone(&self.pending), opaque };
@@ -202,9 +202,8 @@ impl Wire {
 }
 
 /// So much later, or what is as good as never.
-pub(super) fn after(time: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(time).unwrap_or_else(|| now + FAR)
+pub(super) fn after(start: Instant, time: Duration) -> Instant {
+    start.checked_add(time).unwrap_or_else(|| start + FAR)
 }
 
 /// Asks a silent connection for a sign of life, and ends it when there is none.

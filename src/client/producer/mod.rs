@@ -174,8 +174,7 @@ impl Producer {
         let Ok(room) = tokio::time::timeout(timeout, inner.room(&message)).await else {
             return Err(timed_out("too many messages were in flight"));
         };
-        let left = timeout.saturating_sub(started.elapsed());
-        inner.start(message, left, room?)?.await
+        inner.start(message, (started, timeout), room?)?.await
     }
 
     /// Hands a message over to be sent and returns what waits for its result. It waits only while too much is
@@ -206,7 +205,7 @@ impl Producer {
         let inner = self.inner();
         inner.check(&message)?;
         let room = inner.room(&message).await?;
-        inner.start(message, timeout, room)
+        inner.start(message, (Instant::now(), timeout), room)
     }
 
     /// Waits until every message that was handed over before has its result, whichever that is. Messages that come
@@ -284,13 +283,13 @@ impl Inner {
     fn start(
         self: &Arc<Self>,
         message: Message,
-        timeout: Duration,
+        time: (Instant, Duration),
         room: [tokio::sync::OwnedSemaphorePermit; 2],
     ) -> Result<SendHandle, ClientError> {
         self.check_open()?;
         let place = self.choose(&message, &[])?;
         let (reply, result) = oneshot::channel();
-        self.dispatch(Entry::new(message, timeout, self.config.retries.attempts, reply, room), place);
+        self.dispatch(Entry::new(message, time, self.config.retries.attempts, reply, room), place);
         Ok(SendHandle(result))
     }
 
@@ -342,14 +341,17 @@ impl Inner {
         match self.choose(&entry.message, &entry.tried) {
             Err(_) => report_failure(&self.session, entry, error),
             Ok(next) => {
-                self.session.metrics().send_retried(entry.message.topic(), &error);
                 let is_new = matches!(next, Place::Partition(partition) if !entry.tried.contains(&partition));
+                if !is_new && entry.left() <= RETRY_PAUSE {
+                    return report_failure(&self.session, entry, error);
+                }
+                self.session.metrics().send_retried(entry.message.topic(), &error);
                 if is_new {
                     return self.dispatch(entry, next);
                 }
                 // Its place in the window bounds how many of these there are.
                 tokio::spawn(async move {
-                    tokio::time::sleep(RETRY_PAUSE.min(entry.left())).await;
+                    tokio::time::sleep(RETRY_PAUSE).await;
                     self.dispatch(entry, next);
                 });
             }
