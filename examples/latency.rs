@@ -49,7 +49,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     latencies.sort_unstable();
-    let percentile = |percent: usize| latencies.get((count * percent / 100).min(count - 1)).copied().unwrap_or_default();
+    let percentile =
+        |percent: usize| latencies.get((count * percent / 100).min(count - 1)).copied().unwrap_or_default();
     println!("p50 {:?}, p99 {:?}, longest {:?}", percentile(50), percentile(99), percentile(100));
     factory.shutdown().await?;
     Ok(())
