@@ -259,6 +259,26 @@ async fn a_publish_that_fails_can_be_tried_again() {
 }
 
 #[tokio::test]
+async fn messages_can_wait_for_a_broker_that_offers_their_topic() {
+    let tree = Tree::start().await;
+    let factory = tree.factory().await;
+    let producer = factory.create_producer_with(ProducerConfig::default().wait_for_broker(true)).unwrap();
+    producer.publish(&topic("test")).await.unwrap();
+    let error = producer.send_with_timeout(message("x"), Duration::from_millis(100)).await.unwrap_err();
+    assert!(matches!(error, ClientError::NoPartition { .. }), "{error}");
+    let waiting = producer.start_send_with_timeout(message("y"), Duration::MAX);
+    tokio::pin!(waiting);
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut waiting).await.is_err());
+    let mut broker = ScriptedBroker::start(METAQ).await;
+    tree.register(0, broker.address(), 1).await;
+    let sending = soon("a partition", waiting).await.unwrap();
+    let asked = broker.next().await;
+    assert_eq!(asked.text(), "y");
+    asked.stored(1, 0);
+    soon("a result", sending).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_broker_without_an_address_is_told_as_the_reference_does() {
     let tree = Tree::start().await;
     let factory = tree.factory().await;
@@ -349,8 +369,6 @@ async fn nothing_that_was_answered_is_lost_when_a_broker_restarts_elsewhere() {
             match sender.send_with_timeout(message(&format!("{number};")), Duration::from_secs(30)).await {
                 Ok(sent) => stored.push((number, sent)),
                 Err(error) if error.outcome() == Outcome::Unknown => unknown += 1,
-                // Between the removal of the nodes and their return.
-                Err(ClientError::NoPartition { .. }) => tokio::time::sleep(Duration::from_millis(10)).await,
                 Err(error) => panic!("{error}"),
             }
         }

@@ -209,5 +209,9 @@ async fn first_answer(in_flight: &mut VecDeque<(PendingPut, Entry)>) -> Result<S
 
 /// Whether the broker could not be reached, so that the message was not sent and can wait for it.
 fn is_away(error: &ClientError) -> bool {
-    matches!(error, ClientError::Connect { .. } | ClientError::NotSent { .. } | ClientError::NoServer { .. })
+    match error {
+        ClientError::Connect { .. } | ClientError::NotSent { .. } | ClientError::NoServer { .. } => true,
+        ClientError::Cluster(_) => error.is_retryable(),
+        _ => false,
+    }
 }

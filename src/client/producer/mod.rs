@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 pub use config::{
@@ -36,6 +36,7 @@ pub use selector::{FixedSelector, HashByKeySelector, PartitionSelector, RandomSe
 
 use self::entry::Entry;
 use self::lane::{Lane, Place};
+use super::connection::after;
 use super::message::check_topic;
 use super::session::{Child, Session, SessionHandle};
 use super::{ClientError, Message, Outcome};
@@ -174,11 +175,13 @@ impl Producer {
         let Ok(room) = tokio::time::timeout(timeout, inner.room(&message)).await else {
             return Err(timed_out("too many messages were in flight"));
         };
-        inner.start(message, (started, timeout), room?)?.await
+        inner.start(message, (started, timeout), room?).await?.await
     }
 
     /// Hands a message over to be sent and returns what waits for its result. It waits only while too much is
-    /// [in flight](ProducerConfig::in_flight_messages); the message's three seconds begin afterwards.
+    /// [in flight](ProducerConfig::in_flight_messages), and for a broker that offers the topic if
+    /// [that is wanted](ProducerConfig::wait_for_broker). The message's three seconds begin when it has its place in the
+    /// window.
     ///
     /// # Errors
     /// [`ClientError::InvalidMessage`], [`ClientError::NoPartition`] and [`ClientError::Shutdown`]; everything else is told
@@ -205,7 +208,7 @@ impl Producer {
         let inner = self.inner();
         inner.check(&message)?;
         let room = inner.room(&message).await?;
-        inner.start(message, (Instant::now(), timeout), room)
+        inner.start(message, (Instant::now(), timeout), room).await
     }
 
     /// Waits until every message that was handed over before has its result, whichever that is. Messages that come
@@ -272,7 +275,7 @@ impl Inner {
     }
 
     /// Waits for the message's place in the window.
-    async fn room(&self, message: &Message) -> Result<[tokio::sync::OwnedSemaphorePermit; 2], ClientError> {
+    async fn room(&self, message: &Message) -> Result<[OwnedSemaphorePermit; 2], ClientError> {
         let bytes = u32::try_from(message.encoded_len()).unwrap_or(u32::MAX).clamp(1, self.config.in_flight_bytes);
         let shut = |_| ClientError::Shutdown(PRODUCER);
         let place = Arc::clone(&self.messages).acquire_owned().await.map_err(shut)?;
@@ -280,14 +283,24 @@ impl Inner {
         Ok([place, bytes])
     }
 
-    fn start(
+    async fn start(
         self: &Arc<Self>,
         message: Message,
         time: (Instant, Duration),
-        room: [tokio::sync::OwnedSemaphorePermit; 2],
+        room: [OwnedSemaphorePermit; 2],
     ) -> Result<SendHandle, ClientError> {
         self.check_open()?;
-        let place = self.choose(&message, &[])?;
+        let place = match self.choose(&message, &[]) {
+            Err(error @ ClientError::NoPartition { .. }) if self.config.wait_for_broker => {
+                let Some(published) = self.session.published().find(message.topic()) else { return Err(error) };
+                if tokio::time::timeout_at(after(time.0, time.1), published.offered()).await.is_err() {
+                    return Err(error);
+                }
+                self.check_open()?;
+                self.choose(&message, &[])?
+            }
+            chosen => chosen?,
+        };
         let (reply, result) = oneshot::channel();
         self.dispatch(Entry::new(message, time, self.config.retries.attempts, reply, room), place);
         Ok(SendHandle(result))
