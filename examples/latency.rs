@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release --example latency -- 127.0.0.1:2181 test 1000`
 
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::error::Error;
 use std::time::{Duration, Instant};
 

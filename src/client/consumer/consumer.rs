@@ -427,7 +427,7 @@ impl Core {
                         let root = self.session.root().clone();
                         Arc::new(ZooKeeperOffsets::new(Arc::clone(coordinator), root, self.id.clone()))
                     });
-                    let assignment = self.assignment(subscriptions, storage);
+                    let assignment = self.assignment(std::mem::take(subscriptions), storage);
                     let membership =
                         Membership { group: self.config.group().clone(), consumer_id: self.id.clone(), topics };
                     let options = DriverOptions {
@@ -446,12 +446,12 @@ impl Core {
                 }
                 (None, Some(partition)) => {
                     let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-                    let running = Running::by_hand(self.assignment(subscriptions, storage));
+                    let running = Running::by_hand(self.assignment(std::mem::take(subscriptions), storage));
                     let of = topics.into_iter().map(|topic| TopicPartition { topic, partition });
                     running.read(&of.collect::<Vec<_>>());
                     Ok(running)
                 }
-                (None, None) => Err((subscriptions, ConsumerError::NoPartition)),
+                (None, None) => Err(ConsumerError::NoPartition),
             }
         })
     }
@@ -462,36 +462,28 @@ impl Core {
         }
         self.begin(|subscriptions| {
             if let Some(of) = partitions.iter().find(|of| !subscriptions.contains_key(&of.topic)) {
-                return Err((subscriptions, ConsumerError::NoListener(of.topic.clone())));
+                return Err(ConsumerError::NoListener(of.topic.clone()));
             }
             let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-            Ok(Running::by_hand(self.assignment(subscriptions, storage)))
+            Ok(Running::by_hand(self.assignment(std::mem::take(subscriptions), storage)))
         })
     }
 
-    /// Begins the work; what refuses gives the subscriptions back.
+    /// Begins the work; what refuses leaves the subscriptions.
     fn begin(
         &self,
-        begin: impl FnOnce(
-            HashMap<TopicName, Subscription>,
-        ) -> Result<Running, (HashMap<TopicName, Subscription>, ConsumerError)>,
+        begin: impl FnOnce(&mut HashMap<TopicName, Subscription>) -> Result<Running, ConsumerError>,
     ) -> Result<Arc<Running>, ClientError> {
         let mut state = lock(&self.state);
         match &mut *state {
             State::Subscribing(subscriptions) if subscriptions.is_empty() => {
                 Err(ConsumerError::NothingSubscribed.into())
             }
-            State::Subscribing(subscriptions) => match begin(std::mem::take(subscriptions)) {
-                Ok(running) => {
-                    let running = Arc::new(running);
-                    *state = State::Running(Arc::clone(&running));
-                    Ok(running)
-                }
-                Err((given_back, error)) => {
-                    *subscriptions = given_back;
-                    Err(error.into())
-                }
-            },
+            State::Subscribing(subscriptions) => {
+                let running = Arc::new(begin(subscriptions)?);
+                *state = State::Running(Arc::clone(&running));
+                Ok(running)
+            }
             State::Running(_) => Err(ConsumerError::Registered.into()),
             State::Ended => Err(ClientError::Shutdown("Consumer")),
         }
