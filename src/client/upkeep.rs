@@ -43,9 +43,8 @@ pub(super) async fn keep_up(mut upkeep: Upkeep) {
             upkeep.events.emit(event);
         }
         let pause = async {
-            match looked {
-                Some(at) => tokio::time::sleep_until(at + LOOK_PAUSE).await,
-                None => {}
+            if let Some(at) = looked {
+                tokio::time::sleep_until(at + LOOK_PAUSE).await;
             }
         };
         tokio::select! {

@@ -125,7 +125,6 @@ async fn a_change_leaves_the_other_brokers_connections_and_what_is_under_way_alo
     connections.sort();
     let at = |place: &str| (place.to_owned(), 1);
     assert_eq!(connections, [at("0-0"), at("0-0"), at("2-0"), at("2-0")], "one connection each");
-    producer.shutdown().await.unwrap();
     closed(&at_going).await;
     assert!(!at_staying.is_closed());
     factory.shutdown().await.unwrap();
@@ -147,7 +146,6 @@ async fn a_master_that_moves_is_followed() {
     tree.register(0, new.address(), 1).await;
     event(&mut events, |event| changed(event, "0-0")).await;
     exchange!(producer, "y", new);
-    drop(producer);
     closed(&at_old).await;
 }
 
