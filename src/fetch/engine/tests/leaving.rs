@@ -192,6 +192,14 @@ async fn a_release_that_is_under_way_is_finished_by_a_stop() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_during_a_stop_is_answered() {
+    let rig = busy().await;
+    let (stopped, released) = tokio::join!(rig.engine.stop(), rig.release([0]));
+    assert_eq!((stopped.cancelled.len(), released.not_committed.len()), (1, 0));
+    assert_eq!((rig.storage.offset(0), rig.storage.offset(1)), (Some(30), Some(30)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dropped_engine_cancels_its_listeners_and_commits_nothing() {
     let rig = busy().await;
     let Rig { broker, listener, storage, engine, .. } = rig;
