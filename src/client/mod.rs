@@ -48,4 +48,6 @@ pub use producer::{
 };
 pub use stats::BrokerStats;
 
-pub use crate::fetch::{FileOffsets, OffsetStorage, ReceivedMessage, SeekTo, SeenMessages};
+pub use crate::fetch::{FileOffsets, OffsetStorage, ReceivedMessage, RejectError, SeekTo, SeenMessages};
+/// What the methods of an application's own listeners and handlers return.
+pub use futures_core::future::BoxFuture;
