@@ -18,7 +18,7 @@ async fn the_configured_partition_is_read_from_the_one_broker() {
     let factory = direct(&rig.broker).await;
     let record = Record::default();
     // Whatever broker the partition names, there is only this one.
-    let config = config("g").partition("7-1".parse().unwrap()).offset(Offset::new(23));
+    let config = config("g").partition("7-1".parse().unwrap()).offset(Offset::new(24));
     let consumer = factory.create_consumer(config).unwrap();
     consumer.subscribe(&topic("t"), MAX_SIZE, record.listener()).unwrap();
     consumer.complete_subscribe().await.unwrap();

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use metaq::client::SeekTo;
 use metaq::id::Offset;
 
 use crate::rig::{Record, Rig, config, t, texts, until};
@@ -141,19 +140,4 @@ async fn wait_for_position(consumer: &metaq::client::Consumer, offset: Offset) {
         other => Err(format!("{other:?}, not {offset}")),
     })
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_offset_beyond_the_end_means_the_end() {
-    let rig = Rig::start(1).await;
-    rig.send(0, texts("m", 3)).await;
-    let record = Record::default();
-    let consumer = rig.consume(config("g"), record.listener()).await;
-    record.wait(3).await;
-    consumer.seek(&t(0), SeekTo::Offset(Offset::new(1_000_000))).await.unwrap();
-    wait_for_position(&consumer, Offset::new(66)).await;
-    rig.send(0, ["new"]).await;
-    record.wait(4).await;
-    assert_eq!(record.texts()[3], "new");
-    consumer.shutdown().await.unwrap();
 }

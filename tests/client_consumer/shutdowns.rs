@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use metaq::client::{Message, ReceivedMessage};
+use metaq::client::{ClientConfig, Fault, Message, MessageSessionFactory, ReceivedMessage};
 use metaq::id::Offset;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::common::DEADLINE;
+use crate::common::broker::{BrokerHome, MetaqBroker};
 use crate::common::local::LocalBroker;
+use crate::common::zookeeper::free_port;
 use crate::rig::{MAX_SIZE, Record, Rig, config, consume, send, t, texts, topic, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -63,9 +65,8 @@ async fn a_shutdown_waits_for_the_message_in_hand_and_no_other_begins() {
     assert!(timeout(Duration::from_millis(300), &mut end).await.is_err(), "it does not wait");
     gate.add_permits(100);
     end.await.unwrap().unwrap();
-    // The batch in hand may be finished; whatever was handled is stored.
-    let handled = i64::try_from(record.len()).unwrap();
-    assert_eq!(rig.tree.offset("g", 0).await, Some(Offset::new(22 * handled)));
+    assert_eq!(record.texts(), ["m0"]);
+    assert_eq!(rig.tree.offset("g", 0).await, Some(Offset::new(22)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,20 +191,27 @@ async fn an_abandoned_start_goes_on_and_can_be_shut_down() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_broker_and_zookeeper_a_shutdown_ends_within_bounds_and_says_what_may_come_again() {
-    let rig = Rig::start(2).await;
-    let record = Record::default();
-    let consumer = rig.consume(config("g").drain_timeout(Duration::from_millis(500)), record.listener()).await;
-    rig.owns(&consumer, 2).await;
-    rig.send(0, texts("m", 3)).await;
+    let zookeeper = format!("127.0.0.1:{}", free_port());
+    let home = BrokerHome::new(0, &zookeeper, "/meta", "", &[("t", "numPartitions=2")]);
+    let start = || tokio::task::block_in_place(|| MetaqBroker::start_local(&home));
+    let connect = async || {
+        let config = ClientConfig::zookeeper(&zookeeper).unwrap().zk_session_timeout(Duration::from_secs(2));
+        MessageSessionFactory::connect(config).await.unwrap()
+    };
+    let broker = start();
+    let (factory, record) = (connect().await, Record::default());
+    let settings = config("g").drain_timeout(Duration::from_millis(500));
+    let consumer = consume(&factory, settings, record.listener()).await;
+    send(&factory, 0, texts("m", 3).into_iter().map(|text| Message::new(topic("t"), text))).await;
     record.wait(3).await;
-    let home = rig.broker.stop().await;
+    broker.kill();
     let error = timeout(DEADLINE, consumer.shutdown()).await.expect("waits for what is away").unwrap_err();
-    assert!(error.to_string().contains("delivered again"), "{error}");
-    timeout(DEADLINE, rig.factory.shutdown()).await.expect("waits for what is away").unwrap();
+    assert!(error.to_string().contains("1 offsets could not be stored"), "{error}");
+    assert_eq!(error.fault(), Fault::Coordinator);
+    timeout(DEADLINE, factory.shutdown()).await.expect("waits for what is away").unwrap();
     // Nothing is lost by it.
-    let broker = home.start().await;
-    let factory = broker.factory().await;
-    let next = Record::default();
+    let _broker = start();
+    let (factory, next) = (connect().await, Record::default());
     let second = consume(&factory, config("g").duplicate_suppression(None), next.listener()).await;
     next.wait(3).await;
     assert_eq!(next.texts(), texts("m", 3));

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use metaq::client::{MessageStream, ReceivedMessage, SubscribeOptions};
+use metaq::client::{Message, MessageStream, ReceivedMessage, SubscribeOptions};
 use metaq::id::{GroupName, Offset};
 use tokio::time::timeout;
 
 use crate::common::DEADLINE;
-use crate::rig::{MAX_SIZE, Record, Rig, config, text_of, texts, topic, until};
+use crate::common::local::LocalBroker;
+use crate::rig::{MAX_SIZE, Record, Rig, config, send, text_of, texts, topic};
 
 /// The next message, which has to come.
 async fn next(stream: &mut MessageStream) -> metaq::client::Delivery {
@@ -134,21 +135,21 @@ async fn a_delivery_that_is_never_answered_comes_to_the_next_member() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_nobody_reads_does_not_stop_the_listeners_of_other_topics() {
-    let broker = crate::common::local::LocalBroker::start(&[("t", 8), ("u", 1)]).await;
-    let rig = Rig::of(broker).await;
+async fn a_stream_that_nobody_reads_takes_one_runner_for_each_partition_and_no_more() {
+    let rig = Rig::of(LocalBroker::start(&[("t", 8), ("u", 1)]).await).await;
     for partition in 0..8 {
-        rig.send(partition, texts("m", 1)).await;
+        rig.send(partition, texts("m", 2)).await;
     }
-    let consumer = rig.consumer(config("g").fetch_runner_count(2).drain_timeout(Duration::from_millis(100)));
-    let _unread = consumer.subscribe_stream(&topic("t"), MAX_SIZE).unwrap();
+    let consumer = rig.consumer(config("g").fetch_runner_count(9));
+    let unread = consumer.subscribe_stream(&topic("t"), MAX_SIZE).unwrap();
     let record = Record::default();
     consumer.subscribe(&topic("u"), MAX_SIZE, record.listener()).unwrap();
     consumer.complete_subscribe().await.unwrap();
-    until("all partitions", || consumer.assigned().len() == 9).await;
-    crate::rig::send(&rig.factory, 0, [metaq::client::Message::new(topic("u"), "u")]).await;
-    record.wait_for("u").await;
-    let _cancelled = consumer.shutdown().await;
+    rig.owns(&consumer, 9).await;
+    send(&rig.factory, 0, texts("u", 5).into_iter().map(|text| Message::new(topic("u"), text))).await;
+    record.wait_for("u4").await;
+    drop(unread);
+    consumer.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -38,8 +38,8 @@ impl LocalHome {
         let topics: String =
             topics.iter().map(|(name, partitions)| format!("[topic={name}]\nnumPartitions={partitions}\n")).collect();
         let ini = format!(
-            "[system]\nbrokerId=0\nserverPort={port}\ndashboardHttpPort=0\nnumPartitions=1\nunflushThreshold=1000\n\
-             unflushInterval=1000\nmaxSegmentSize=1048576\nmaxTransferSize=1048576\ndataPath={}\n{system}\n\
+            "[system]\nbrokerId=0\nserverPort={port}\ndashboardHttpPort=0\nnumPartitions=1\nunflushThreshold=0\nunflushInterval=10000\n\
+             maxSegmentSize=1048576\nmaxTransferSize=1048576\ndataPath={}\n{system}\n\
              [zookeeper]\nzk.zkConnect=127.0.0.1:{zookeeper_port}\nzk.zkSessionTimeoutMs=4000\nzk.zkSyncTimeMs=10\n{topics}",
             dir.path().join("data").display()
         );

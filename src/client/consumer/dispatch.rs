@@ -56,16 +56,36 @@ pub(super) struct Dispatch {
     pub(super) subscriptions: HashMap<TopicName, Subscription>,
     pub(super) reject: Arc<dyn RejectHandler>,
     pub(super) seen: Option<Arc<SeenMessages>>,
+    pub(super) progress: Mutex<HashMap<TopicPartition, Progress>>,
+}
+
+/// How far a partition has come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    /// The end of the last batch that was begun.
+    reached: Offset,
     /// Up to where messages are read again on purpose: the cache of seen ones must not hide them.
-    pub(super) replays: Mutex<HashMap<TopicPartition, Offset>>,
+    replayed_until: Offset,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { reached: Offset::ZERO, replayed_until: Offset::ZERO }
+    }
 }
 
 impl Dispatch {
-    /// The user wants everything before `until` delivered, also what was seen.
-    pub(super) fn replay(&self, of: &TopicPartition, until: Offset) {
-        let mut replays = lock(&self.replays);
-        let present = replays.entry(of.clone()).or_insert(until);
-        *present = until.max(*present);
+    /// The user is about to go elsewhere: nothing is hidden until it is known how far messages may have been seen.
+    pub(super) fn before_seek(&self, of: &TopicPartition) {
+        lock(&self.progress).entry(of.clone()).or_default().replayed_until = Offset::LATEST;
+    }
+
+    /// The user went elsewhere from `position`: what lies before it, and whatever was handed to a listener until now, is
+    /// delivered again.
+    pub(super) fn after_seek(&self, of: &TopicPartition, position: Offset) {
+        if let Some(progress) = lock(&self.progress).get_mut(of) {
+            progress.replayed_until = progress.reached.max(position);
+        }
     }
 
     /// Whether a topic is subscribed to.
@@ -80,16 +100,21 @@ impl Dispatch {
 
     /// Forgets a partition that is given up.
     pub(super) fn forget(&self, of: &TopicPartition) {
-        lock(&self.replays).remove(of);
+        lock(&self.progress).remove(of);
     }
 
-    fn replayed_until(&self, of: &TopicPartition) -> Option<Offset> {
-        lock(&self.replays).get(of).copied()
+    /// A batch begins. Returns up to where the cache of seen messages counts for nothing.
+    fn begin(&self, of: &TopicPartition, batch: &Batch) -> Offset {
+        let end = batch.messages().last().map_or(Offset::ZERO, |last| last.next_offset);
+        let mut progress = lock(&self.progress);
+        let progress = progress.entry(of.clone()).or_default();
+        progress.reached = progress.reached.max(end);
+        progress.replayed_until
     }
 
     /// Whether the listener is to see a message.
-    fn wants(&self, subscription: &Subscription, message: &ReceivedMessage, replayed_until: Option<Offset>) -> bool {
-        let replayed = replayed_until.is_some_and(|until| message.offset < until);
+    fn wants(&self, subscription: &Subscription, message: &ReceivedMessage, replayed_until: Offset) -> bool {
+        let replayed = message.offset < replayed_until;
         // A message that failed was not seen to its end, whatever another member of this process says.
         let seen = !replayed
             && message.redeliveries == 0
@@ -112,7 +137,7 @@ impl Dispatch {
         subscription: &Subscription,
         handler: &OneByOne,
         batch: &Batch,
-        replayed_until: Option<Offset>,
+        replayed_until: Offset,
     ) -> Verdict {
         for (index, message) in batch.messages().iter().enumerate() {
             if self.wants(subscription, message, replayed_until) {
@@ -124,6 +149,9 @@ impl Dispatch {
                 }
             }
             batch.handled(index + 1);
+            if batch.is_stopped() {
+                return Verdict::Stopped;
+            }
         }
         Verdict::Done
     }
@@ -133,10 +161,14 @@ impl Dispatch {
         subscription: &Subscription,
         listener: &dyn BatchListener,
         batch: &Batch,
-        replayed_until: Option<Offset>,
+        replayed_until: Offset,
     ) -> Verdict {
         if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message, replayed_until)) {
-            let action = caught(listener.on_batch(&wanted)).await.unwrap_or_else(Action::Retry);
+            let action = match caught_call(|| listener.on_batch(&wanted)) {
+                Ok(handling) => caught(handling).await,
+                Err(panic) => Err(panic),
+            };
+            let action = action.unwrap_or_else(Action::Retry);
             if action == Action::Ack {
                 wanted.handled(wanted.messages().len());
             }
@@ -158,7 +190,7 @@ impl MessageSink for Dispatch {
         Box::pin(async move {
             let Some(from) = batch.messages().first().map(|first| &first.from) else { return Verdict::Done };
             let Some(subscription) = self.subscriptions.get(&from.topic) else { return Verdict::Suspend };
-            let replayed_until = self.replayed_until(from);
+            let replayed_until = self.begin(from, batch);
             match &subscription.handler {
                 Handler::Batches(listener) => self.together(subscription, &**listener, batch, replayed_until).await,
                 Handler::OneByOne(handler) => self.one_by_one(subscription, handler, batch, replayed_until).await,
