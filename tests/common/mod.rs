@@ -13,6 +13,8 @@ pub mod in_process;
 #[cfg(feature = "broker")]
 pub mod java;
 #[cfg(feature = "broker")]
+pub mod local;
+#[cfg(feature = "broker")]
 pub mod operated;
 pub mod output;
 pub mod process;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_core::future::BoxFuture;
 
@@ -11,8 +11,9 @@ use super::listener::{Action, BatchListener, MessageBatch, MessageListener};
 use super::panics::{caught, caught_call};
 use super::reject::RejectHandler;
 use super::stream::StreamFeed;
+use crate::common::guard::lock;
 use crate::fetch::{Batch, MessageIdCache, MessageSink, ReceivedMessage, RejectError, Verdict};
-use crate::id::{GroupName, TopicName};
+use crate::id::{GroupName, Offset, TopicName, TopicPartition};
 
 /// What takes the messages of a topic.
 pub(super) enum Handler {
@@ -55,13 +56,35 @@ pub(super) struct Dispatch {
     pub(super) subscriptions: HashMap<TopicName, Subscription>,
     pub(super) reject: Arc<dyn RejectHandler>,
     pub(super) seen: Option<Arc<dyn MessageIdCache>>,
+    pub(super) progress: Mutex<HashMap<TopicPartition, Progress>>,
+}
+
+/// How far a partition has come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    /// The end of the last batch that was begun.
+    reached: Offset,
+    /// Up to where messages are read again on purpose: the cache of seen ones must not hide them.
+    replayed_until: Offset,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { reached: Offset::ZERO, replayed_until: Offset::ZERO }
+    }
 }
 
 impl Dispatch {
-    /// The application wants to read messages again: that they were handled must not hide them.
-    pub(super) fn read_again(&self) {
-        if let Some(seen) = &self.seen {
-            seen.forget(&self.group);
+    /// The user is about to go elsewhere: nothing is hidden until it is known how far messages may have been seen.
+    pub(super) fn before_seek(&self, of: &TopicPartition) {
+        lock(&self.progress).entry(of.clone()).or_default().replayed_until = Offset::LATEST;
+    }
+
+    /// The user went elsewhere from `position`: what lies before it, and whatever was handed to a listener until now, is
+    /// delivered again.
+    pub(super) fn after_seek(&self, of: &TopicPartition, position: Offset) {
+        if let Some(progress) = lock(&self.progress).get_mut(of) {
+            progress.replayed_until = progress.reached.max(position);
         }
     }
 
@@ -75,11 +98,27 @@ impl Dispatch {
         self.subscriptions.get(topic).map_or(0, |subscription| subscription.max_size)
     }
 
+    /// Forgets a partition that is given up.
+    pub(super) fn forget(&self, of: &TopicPartition) {
+        lock(&self.progress).remove(of);
+    }
+
+    /// A batch begins. Returns up to where the cache of seen messages counts for nothing.
+    fn begin(&self, of: &TopicPartition, batch: &Batch) -> Offset {
+        let end = batch.messages().last().map_or(Offset::ZERO, |last| last.next_offset);
+        let mut progress = lock(&self.progress);
+        let progress = progress.entry(of.clone()).or_default();
+        progress.reached = progress.reached.max(end);
+        progress.replayed_until
+    }
+
     /// Whether the listener is to see a message.
-    fn wants(&self, subscription: &Subscription, message: &ReceivedMessage) -> bool {
+    fn wants(&self, subscription: &Subscription, message: &ReceivedMessage, replayed_until: Offset) -> bool {
+        let replayed = message.offset < replayed_until;
         // A message that failed was not seen to its end, whatever another member of this process says.
-        let seen =
-            message.redeliveries == 0 && self.seen.as_ref().is_some_and(|seen| seen.contains(&self.group, message.id));
+        let seen = !replayed
+            && message.redeliveries == 0
+            && self.seen.as_ref().is_some_and(|seen| seen.contains(&self.group, message.id));
         if seen {
             return false;
         }
@@ -93,9 +132,15 @@ impl Dispatch {
         }
     }
 
-    async fn one_by_one(&self, subscription: &Subscription, handler: &OneByOne, batch: &Batch) -> Verdict {
+    async fn one_by_one(
+        &self,
+        subscription: &Subscription,
+        handler: &OneByOne,
+        batch: &Batch,
+        replayed_until: Offset,
+    ) -> Verdict {
         for (index, message) in batch.messages().iter().enumerate() {
-            if self.wants(subscription, message) {
+            if self.wants(subscription, message, replayed_until) {
                 match handler.handle(message.clone()).await {
                     Some(Action::Ack) => self.done(message),
                     Some(Action::Retry(reason)) => return Verdict::Retry(reason),
@@ -104,13 +149,26 @@ impl Dispatch {
                 }
             }
             batch.handled(index + 1);
+            if batch.is_stopped() {
+                return Verdict::Stopped;
+            }
         }
         Verdict::Done
     }
 
-    async fn together(&self, subscription: &Subscription, listener: &dyn BatchListener, batch: &Batch) -> Verdict {
-        if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message)) {
-            let action = caught(listener.on_batch(&wanted)).await.unwrap_or_else(Action::Retry);
+    async fn together(
+        &self,
+        subscription: &Subscription,
+        listener: &dyn BatchListener,
+        batch: &Batch,
+        replayed_until: Offset,
+    ) -> Verdict {
+        if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message, replayed_until)) {
+            let action = match caught_call(|| listener.on_batch(&wanted)) {
+                Ok(handling) => caught(handling).await,
+                Err(panic) => Err(panic),
+            };
+            let action = action.unwrap_or_else(Action::Retry);
             if action == Action::Ack {
                 wanted.handled(wanted.messages().len());
             }
@@ -132,9 +190,10 @@ impl MessageSink for Dispatch {
         Box::pin(async move {
             let Some(from) = batch.messages().first().map(|first| &first.from) else { return Verdict::Done };
             let Some(subscription) = self.subscriptions.get(&from.topic) else { return Verdict::Suspend };
+            let replayed_until = self.begin(from, batch);
             match &subscription.handler {
-                Handler::Batches(listener) => self.together(subscription, &**listener, batch).await,
-                Handler::OneByOne(handler) => self.one_by_one(subscription, handler, batch).await,
+                Handler::Batches(listener) => self.together(subscription, &**listener, batch, replayed_until).await,
+                Handler::OneByOne(handler) => self.one_by_one(subscription, handler, batch, replayed_until).await,
             }
         })
     }

@@ -85,7 +85,10 @@ impl Scheduler {
         }
         match (pause, &slot.stage) {
             (true, Stage::Loading(_)) => {}
-            (true, _) => self.rest(of),
+            (true, _) => {
+                slot.stop_delivery();
+                self.rest(of);
+            }
             (false, Stage::Idle) => self.schedule(&key, now),
             (false, _) => {}
         }
@@ -103,6 +106,7 @@ impl Scheduler {
         };
         info!(group = %self.group, partition = %of, from = %request.position().offset, %to, "goes on where the user wants");
         request.seek(to.offset());
+        slot.stop_delivery();
         if let Stage::Delivering { stale, .. } = &mut slot.stage {
             *stale = true;
             return Ok(());
