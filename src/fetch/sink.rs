@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 
 use crate::id::{MessageId, Offset, TopicPartition};
 use crate::message::Attribute;
@@ -66,12 +67,12 @@ pub struct ReceivedMessage {
 pub struct Batch {
     messages: Vec<ReceivedMessage>,
     handled: AtomicUsize,
-    stopped: AtomicBool,
+    stopped: CancellationToken,
 }
 
 impl Batch {
     pub(crate) fn new(messages: Vec<ReceivedMessage>) -> Self {
-        Self { messages, handled: AtomicUsize::new(0), stopped: AtomicBool::new(false) }
+        Self { messages, handled: AtomicUsize::new(0), stopped: CancellationToken::new() }
     }
 
     /// All messages, in the order of the partition.
@@ -87,11 +88,16 @@ impl Batch {
     /// Whether no further message is to be begun: the partition is given up, paused, or read from elsewhere. Without that,
     /// giving it up would take as long as the rest of the batch, or cancel a listener in the middle of it.
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Acquire)
+        self.stopped.is_cancelled()
+    }
+
+    /// Returns when it [is stopped](Self::is_stopped). Cancellation-safe.
+    pub async fn stopped(&self) {
+        self.stopped.cancelled().await;
     }
 
     pub(crate) fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
+        self.stopped.cancel();
     }
 
     /// How many are handled.

@@ -203,21 +203,30 @@ async fn a_seek_while_a_listener_works_wins_over_its_result() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_listener_that_ends_the_consumer_ends_it() {
+async fn a_listener_that_ends_the_consumer_or_the_factory_ends_it() {
+    for factory in [false, true] {
+        ended_by_its_listener(factory).await;
+    }
+}
+
+async fn ended_by_its_listener(with_factory: bool) {
     let rig = Rig::start(1).await;
     rig.send(0, texts("m", 3)).await;
     let record = Record::default();
     let config = config("g").drain_timeout(std::time::Duration::from_millis(500)).duplicate_suppression(None);
-    let consumer = rig.consumer(config.clone());
+    let factory = rig.broker.factory().await;
+    let consumer = factory.create_consumer(config.clone()).unwrap();
     let listener = {
-        let (record, consumer) = (record.clone(), consumer.clone());
+        let (record, consumer, factory) = (record.clone(), consumer.clone(), factory.clone());
         move |message: ReceivedMessage| {
-            let (record, consumer) = (record.clone(), consumer.clone());
+            let (record, consumer, factory) = (record.clone(), consumer.clone(), factory.clone());
             async move {
                 record.note(&message);
-                if record.len() == 2 {
-                    // It waits for itself until it is cancelled.
-                    let _ = consumer.shutdown().await;
+                // It waits for itself until it is cancelled.
+                match record.len() {
+                    2 if with_factory => _ = factory.shutdown().await,
+                    2 => _ = consumer.shutdown().await,
+                    _ => {}
                 }
                 Action::Ack
             }
@@ -232,7 +241,9 @@ async fn a_listener_that_ends_the_consumer_ends_it() {
         Ok(position) => Err(format!("{position:?}")),
     });
     assert_eq!(ended.await, "Consumer has been shutdown");
-    let _unclean = timeout(DEADLINE, consumer.shutdown()).await.expect("another call hangs");
+    let unclean = timeout(DEADLINE, consumer.shutdown()).await.expect("another call hangs").unwrap_err().to_string();
+    assert!(unclean.contains("1 listeners were cancelled"), "{unclean}");
+    let _same = timeout(DEADLINE, factory.shutdown()).await.expect("another call hangs");
     let next = Record::default();
     let second = rig.consume(config, next.listener()).await;
     next.wait(2).await;

@@ -133,10 +133,9 @@ async fn going_back_from_inside_a_listener_delivers_again_what_the_batch_had_han
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_failed_is_not_taken_for_one_that_was_seen() {
+async fn what_was_seen_is_hidden_and_what_fails_comes_again() {
     let rig = Rig::start(1).await;
     rig.send(0, texts("m", 3)).await;
-    // Another member of the process handles everything, then this one fails on it: that counts.
     handle_and_vanish(rig.broker.factory().await, "failed", 3).await;
     let record = Record::default();
     let listener = record.answering(|message| match message.redeliveries {

@@ -1,9 +1,11 @@
 //! Reading by hand (05 §14).
 
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use metaq::client::{ClientError, ConsumerError, Fault, Fetch};
+use metaq::client::{ClientConfig, ClientError, ConsumerError, Fault, Fetch, MessageSessionFactory};
 use metaq::id::Offset;
 
 use crate::rig::{MAX_SIZE, Rig, config, in_topic, t, text_of, texts, topic};
@@ -63,10 +65,6 @@ async fn a_broker_or_topic_that_is_not_there_is_an_error_or_nothing() {
         consumer.get(&topic("u"), in_topic("u", 0).partition, Offset::ZERO, MAX_SIZE).await.unwrap(),
         Fetch::Nothing
     );
-    let short = Duration::from_nanos(1);
-    let late = consumer.get_with_timeout(&topic("t"), t(0).partition, Offset::ZERO, MAX_SIZE, short).await.unwrap_err();
-    assert!(matches!(late, ClientError::Unknown(_)), "{late}");
-    consumer.get(&topic("t"), t(0).partition, Offset::ZERO, MAX_SIZE).await.unwrap();
     consumer.shutdown().await.unwrap();
     let error = consumer.get(&topic("t"), t(0).partition, Offset::ZERO, MAX_SIZE).await.unwrap_err();
     assert_eq!(error.to_string(), "Consumer has been shutdown");
@@ -92,4 +90,31 @@ async fn damaged_data_is_told_and_between_two_messages_begins_none() {
     let error = consumer.get(&topic("t"), t(0).partition, Offset::ZERO, MAX_SIZE).await.unwrap_err();
     assert!(matches!(error, ClientError::Consumer(ConsumerError::Damaged { .. })), "{error}");
     assert_eq!(messages(consumer.get(&topic("t"), t(0).partition, sent[2].offset, MAX_SIZE).await.unwrap()), ["m2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_without_patience_does_not_cost_others_their_connection() {
+    // Takes connections and answers nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&accepted);
+    let server = tokio::spawn(async move {
+        let mut held = Vec::new();
+        loop {
+            held.push(silent.accept().await.unwrap());
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let factory = MessageSessionFactory::connect(ClientConfig::server(&address).unwrap()).await.unwrap();
+    let consumer = factory.create_consumer(config("g")).unwrap();
+    for _ in 0..3 {
+        let (of, patience) = (t(0), Duration::from_millis(20));
+        let get = consumer.get_with_timeout(&of.topic, of.partition, Offset::ZERO, MAX_SIZE, patience);
+        let error = get.await.unwrap_err();
+        assert!(matches!(error, ClientError::Unknown(_)) && error.fault() == Fault::Network, "{error}");
+    }
+    assert_eq!(accepted.load(Ordering::SeqCst), 1);
+    factory.shutdown().await.unwrap();
+    server.abort();
 }

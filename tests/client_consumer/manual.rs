@@ -23,14 +23,14 @@ async fn assigned_partitions_are_read_without_any_node_and_beside_a_group_of_the
         rig.send(partition, texts("m", 3)).await;
     }
     let (by_hand, by_group) = (Record::default(), Record::default());
-    let consumer = subscribed(rig.consumer(config("g").duplicate_suppression(None)), &by_hand);
+    let consumer = subscribed(rig.consumer(config("g")), &by_hand);
     consumer.assign(&[t(0)]).await.unwrap();
     by_hand.wait(3).await;
     assert_eq!(consumer.assigned(), [t(0)]);
     assert!(rig.tree.groups().await.is_empty());
 
     let other = rig.broker.factory().await;
-    let member = crate::rig::consume(&other, config("g").duplicate_suppression(None), by_group.listener()).await;
+    let member = crate::rig::consume(&other, config("g"), by_group.listener()).await;
     by_group.wait(6).await;
     consumer.shutdown().await.unwrap();
     rig.send(0, ["new"]).await;
@@ -47,7 +47,7 @@ async fn another_assignment_replaces_the_first_and_what_stays_goes_on_untouched(
         rig.send(partition, texts("m", 2)).await;
     }
     let record = Record::default();
-    let consumer = subscribed(rig.consumer(config("g").duplicate_suppression(None)), &record);
+    let consumer = subscribed(rig.consumer(config("g")), &record);
     consumer.assign(&[t(0), t(1)]).await.unwrap();
     record.wait(4).await;
     consumer.assign(&[t(1), t(2), t(2)]).await.unwrap();

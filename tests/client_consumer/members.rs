@@ -8,8 +8,9 @@ use metaq::client::{BoxFuture, Consumer, MessageSessionFactory, RebalanceListene
 use metaq::id::TopicPartition;
 use metaq::rebalance::ConsistentHashStrategy;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
-use crate::common::eventually;
+use crate::common::{DEADLINE, eventually};
 use crate::rig::{Record, Rig, config, consume, t, text_of, texts, until};
 
 /// Notes what a rebalance listener is told.
@@ -232,4 +233,39 @@ async fn a_member_that_dies_loses_its_partitions_to_the_others_and_what_was_not_
     until("told of the loss", || told.calls() == [("assigned", set([1])), ("lost", set([1]))]).await;
     settle(&[(&a, &[0, 1])]).await;
     a.shutdown().await.unwrap();
+}
+
+/// Waits in `revoked` for whatever it was given.
+struct Waits(Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>);
+
+impl RebalanceListener for Waits {
+    fn revoked<'a>(&'a self, _: &'a [TopicPartition]) -> BoxFuture<'a, ()> {
+        (self.0)()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rebalance_listener_that_does_not_return_holds_nothing_up_for_ever() {
+    let rig = Rig::start(1).await;
+    let itself: Arc<Mutex<Option<Consumer>>> = Arc::default();
+    let never: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync> = Box::new(|| Box::pin(std::future::pending()));
+    let for_itself: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync> = Box::new({
+        let itself = Arc::clone(&itself);
+        move || {
+            let consumer = itself.lock().unwrap().clone();
+            Box::pin(async move {
+                if let Some(consumer) = consumer {
+                    let _ = consumer.shutdown().await;
+                }
+            })
+        }
+    });
+    for waits in [never, for_itself] {
+        let settings = config("g").drain_timeout(Duration::from_millis(200)).rebalance_listener(Waits(waits));
+        let consumer = rig.consume(settings, Record::default().listener()).await;
+        settle(&[(&consumer, &[0])]).await;
+        *itself.lock().unwrap() = Some(consumer.clone());
+        timeout(DEADLINE, consumer.shutdown()).await.expect("held up").unwrap();
+        assert!(rig.tree.members("g").await.is_empty() && rig.tree.owners("g").await.is_empty());
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use metaq::client::{Message, MessageStream, ReceivedMessage, SubscribeOptions};
+use metaq::client::{Message, MessageStream, ReceivedMessage, SeekTo, SubscribeOptions};
 use metaq::id::{GroupName, Offset};
 use tokio::time::timeout;
 
 use crate::common::DEADLINE;
 use crate::common::local::LocalBroker;
-use crate::rig::{MAX_SIZE, Record, Rig, config, send, text_of, texts, topic};
+use crate::rig::{MAX_SIZE, Record, Rig, config, send, t, text_of, texts, topic};
 
 /// The next message, which has to come.
 async fn next(stream: &mut MessageStream) -> metaq::client::Delivery {
@@ -113,9 +113,10 @@ async fn a_delivery_that_is_held_at_the_shutdown_may_still_be_answered_within_th
         async move { consumer.shutdown().await }
     });
     held.ack();
-    ending.await.unwrap().unwrap();
-    let stored = rig.tree.offset("g", 0).await.unwrap();
-    assert!(stored >= Offset::new(22), "{stored}");
+    timeout(DEADLINE, ending).await.expect("waits").unwrap().unwrap();
+    assert_eq!(rig.tree.offset("g", 0).await, Some(Offset::new(22)));
+    // The second one was never taken: it is withdrawn.
+    assert!(stream.next().await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -140,7 +141,7 @@ async fn a_stream_that_nobody_reads_takes_one_runner_for_each_partition_and_no_m
     for partition in 0..8 {
         rig.send(partition, texts("m", 2)).await;
     }
-    let consumer = rig.consumer(config("g").fetch_runner_count(9));
+    let consumer = rig.consumer(config("g").fetch_runner_count(9).drain_timeout(Duration::from_secs(600)));
     let unread = consumer.subscribe_stream(&topic("t"), MAX_SIZE).unwrap();
     let record = Record::default();
     consumer.subscribe(&topic("u"), MAX_SIZE, record.listener()).unwrap();
@@ -148,8 +149,13 @@ async fn a_stream_that_nobody_reads_takes_one_runner_for_each_partition_and_no_m
     rig.owns(&consumer, 9).await;
     send(&rig.factory, 0, texts("u", 5).into_iter().map(|text| Message::new(topic("u"), text))).await;
     record.wait_for("u4").await;
+    // What was not taken out of the stream is not waited for, and not lost.
+    timeout(DEADLINE, consumer.shutdown()).await.expect("waits for a stream that nobody reads").unwrap();
     drop(unread);
-    consumer.shutdown().await.unwrap();
+    let next_member = Record::default();
+    let second = rig.consume(config("g").duplicate_suppression(None), next_member.listener()).await;
+    next_member.wait(16).await;
+    second.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,5 +191,20 @@ async fn waiting_for_the_next_message_can_be_given_up_without_losing_one() {
         assert_eq!(text_of(&delivery), format!("m{round}"));
         delivery.ack();
     }
+    consumer.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_in_the_stream_is_withdrawn_by_a_pause_and_a_seek() {
+    let rig = Rig::start(1).await;
+    let sent = rig.send(0, texts("m", 3)).await;
+    let (consumer, mut stream) = stream_of(&rig, config("g").max_fetch_retries(0)).await;
+    next(&mut stream).await.ack();
+    consumer.pause(&[t(0)]).await.unwrap();
+    consumer.seek(&t(0), SeekTo::Offset(sent[2].offset)).await.unwrap();
+    consumer.resume(&[t(0)]).await.unwrap();
+    let third = next(&mut stream).await;
+    assert_eq!((text_of(&third).as_str(), third.redeliveries), ("m2", 0));
+    third.ack();
     consumer.shutdown().await.unwrap();
 }

@@ -27,7 +27,7 @@ pub struct LocalHome {
     ini: String,
     port: u16,
     zookeeper_port: u16,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl LocalHome {
@@ -43,7 +43,7 @@ impl LocalHome {
              [zookeeper]\nzk.zkConnect=127.0.0.1:{zookeeper_port}\nzk.zkSessionTimeoutMs=4000\nzk.zkSyncTimeMs=10\n{topics}",
             dir.path().join("data").display()
         );
-        Self { ini, port, zookeeper_port, _dir: dir }
+        Self { ini, port, zookeeper_port, dir }
     }
 
     /// Starts the broker and waits until it is registered.
@@ -79,7 +79,7 @@ impl LocalBroker {
 
     /// Its `dataPath`.
     pub fn data_path(&self) -> std::path::PathBuf {
-        self.home._dir.path().join("data")
+        self.home.dir.path().join("data")
     }
 
     /// How clients reach it.

@@ -23,7 +23,7 @@ use crate::client::message::check_topic;
 use crate::client::session::{Child, Session, SessionHandle};
 use crate::client::{ClientError, MessageSessionFactory};
 use crate::common::guard::lock;
-use crate::fetch::{FetchEngine, FetchOptions, NoStorage, OffsetStorage, SeekTo, ZooKeeperOffsets};
+use crate::fetch::{FetchEngine, FetchOptions, MessageIdCache, NoStorage, OffsetStorage, SeekTo, ZooKeeperOffsets};
 use crate::id::{GroupName, Offset, Partition, TopicName, TopicPartition};
 use crate::rebalance::{Driver, DriverOptions, Membership};
 
@@ -269,7 +269,9 @@ impl Consumer {
     /// # Cancellation
     /// Cancellation-safe.
     pub async fn position(&self, partition: &TopicPartition) -> Result<Option<Offset>, ClientError> {
-        Ok(self.core.running()?.engine.position(partition).await.map(|stored| stored.offset))
+        let position = self.core.running()?.engine.position(partition).await.map(|stored| stored.offset);
+        // As long as the broker has not told where the end is.
+        Ok(position.filter(|&offset| offset != Offset::LATEST))
     }
 
     /// The offset that is stored, as far as this consumer knows.
@@ -440,7 +442,7 @@ impl Core {
                         let root = self.session.root().clone();
                         Arc::new(ZooKeeperOffsets::new(Arc::clone(coordinator), root, self.id.clone()))
                     });
-                    let assignment = self.assignment(std::mem::take(subscriptions), storage);
+                    let assignment = self.assignment(std::mem::take(subscriptions), storage, self.config.seen.clone());
                     let membership =
                         Membership { group: self.config.group().clone(), consumer_id: self.id.clone(), topics };
                     let options = DriverOptions {
@@ -459,7 +461,7 @@ impl Core {
                 }
                 (None, Some(partition)) => {
                     let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-                    let running = Running::by_hand(self.assignment(std::mem::take(subscriptions), storage));
+                    let running = Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None));
                     let of = topics.into_iter().map(|topic| TopicPartition { topic, partition });
                     running.read(&of.collect::<Vec<_>>());
                     Ok(running)
@@ -478,7 +480,7 @@ impl Core {
                 return Err(ConsumerError::NoListener(of.topic.clone()));
             }
             let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-            Ok(Running::by_hand(self.assignment(std::mem::take(subscriptions), storage)))
+            Ok(Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None)))
         })
     }
 
@@ -506,13 +508,14 @@ impl Core {
         &self,
         subscriptions: HashMap<TopicName, Subscription>,
         storage: Arc<dyn OffsetStorage>,
+        seen: Option<Arc<dyn MessageIdCache>>,
     ) -> Arc<Assignment> {
         let group = self.config.group().clone();
         let dispatch = Arc::new(Dispatch {
             group: group.clone(),
             subscriptions,
             reject: Arc::clone(&self.config.reject),
-            seen: self.config.seen.clone(),
+            seen,
             progress: Mutex::default(),
         });
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });

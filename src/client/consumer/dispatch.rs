@@ -10,7 +10,7 @@ use super::filter::MessageFilter;
 use super::listener::{Action, BatchListener, MessageBatch, MessageListener};
 use super::panics::{caught, caught_call};
 use super::reject::RejectHandler;
-use super::stream::StreamFeed;
+use super::stream::{Fed, StreamFeed};
 use crate::common::guard::lock;
 use crate::fetch::{Batch, MessageIdCache, MessageSink, ReceivedMessage, RejectError, Verdict};
 use crate::id::{GroupName, Offset, TopicName, TopicPartition};
@@ -28,17 +28,24 @@ pub(super) enum OneByOne {
 }
 
 impl OneByOne {
-    /// Handles a message; `None` if nobody takes messages any more.
-    async fn handle(&self, message: ReceivedMessage) -> Option<Action> {
+    /// Handles a message.
+    ///
+    /// # Errors
+    /// How the batch ends instead, without any failure.
+    async fn handle(&self, message: ReceivedMessage, batch: &Batch) -> Result<Action, Verdict> {
         match self {
             Self::Listener(listener) => {
                 let action = match caught_call(|| listener.on_message(message)) {
                     Ok(handling) => caught(handling).await,
                     Err(panic) => Err(panic),
                 };
-                Some(action.unwrap_or_else(Action::Retry))
+                Ok(action.unwrap_or_else(Action::Retry))
             }
-            Self::Stream(feed) => feed.deliver(message).await,
+            Self::Stream(feed) => match feed.deliver(message, batch.stopped()).await {
+                Fed::Answered(action) => Ok(action),
+                Fed::Withdrawn => Err(Verdict::Stopped),
+                Fed::Gone => Err(Verdict::Suspend),
+            },
         }
     }
 }
@@ -141,11 +148,11 @@ impl Dispatch {
     ) -> Verdict {
         for (index, message) in batch.messages().iter().enumerate() {
             if self.wants(subscription, message, replayed_until) {
-                match handler.handle(message.clone()).await {
-                    Some(Action::Ack) => self.done(message),
-                    Some(Action::Retry(reason)) => return Verdict::Retry(reason),
-                    Some(Action::Reject(reason)) => return Verdict::Reject(reason),
-                    None => return Verdict::Suspend,
+                match handler.handle(message.clone(), batch).await {
+                    Ok(Action::Ack) => self.done(message),
+                    Ok(Action::Retry(reason)) => return Verdict::Retry(reason),
+                    Ok(Action::Reject(reason)) => return Verdict::Reject(reason),
+                    Err(verdict) => return verdict,
                 }
             }
             batch.handled(index + 1);
