@@ -133,7 +133,7 @@ impl Task {
                 warn!(path, reason, "skip unreadable topic node");
             }
         }
-        if self.leaving.is_some() {
+        if self.leaving.is_some() || self.member.is_stale() {
             return;
         }
         if !view.is_member {
@@ -229,6 +229,7 @@ impl Task {
         match &fired.what {
             Watched::List(list) => {
                 if self.member.list_fired(list, fired) {
+                    self.member.changed();
                     self.member.read_by(Instant::now() + SETTLE);
                 }
             }
