@@ -156,6 +156,7 @@ impl World {
 
     pub(super) fn join_java(&mut self) -> String {
         let name = self.name();
+        self.say(format_args!("{name} (Java) joins"));
         let client = self.client();
         let reader = self.reader(&name, &client, true);
         let member = JavaMember::start(
@@ -190,6 +191,30 @@ impl World {
             }
             client.close().await;
         })
+    }
+
+    /// A Java member shuts down in its own time.
+    pub(super) fn leave_java(&mut self, name: &str) {
+        self.say(format_args!("{name} (Java) leaves"));
+        let JavaPeer { client, member, reader } = self.java.remove(name).unwrap();
+        // It may be in the middle of a round of attempts; its process ends in any case.
+        let lasts = SYNC_TIME * 8;
+        self.disturbed_for(lasts + SESSION);
+        tokio::spawn(async move {
+            member.leave();
+            sleep(lasts).await;
+            client.kill();
+            reader.kill();
+        });
+    }
+
+    pub(super) fn kill_java(&mut self, name: &str) {
+        self.say(format_args!("{name} (Java) is killed"));
+        let JavaPeer { client, member, reader } = self.java.remove(name).unwrap();
+        client.kill();
+        reader.kill();
+        drop(member);
+        self.disturbed_for(SESSION);
     }
 
     pub(super) fn kill(&mut self, name: &str) {
