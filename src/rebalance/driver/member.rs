@@ -44,6 +44,8 @@ pub(super) struct Member {
     is_changed: bool,
     /// Readings in a row that were out of date when they ended.
     stale: u32,
+    /// The last reading missed partitions of ours.
+    has_missed: bool,
     unclaimed: Unclaimed,
 }
 
@@ -84,6 +86,13 @@ impl Member {
     pub(super) fn is_stale(&mut self) -> bool {
         self.stale = if self.is_changed && self.stale < STALE_READINGS { self.stale + 1 } else { 0 };
         self.stale > 0
+    }
+
+    /// Whether a reading that misses partitions of ours has to be confirmed by another one: it may have come just between
+    /// the deletion of a broker's node and its creation.
+    pub(super) fn must_confirm(&mut self, misses: bool) -> bool {
+        let has_missed = std::mem::replace(&mut self.has_missed, misses);
+        misses && !has_missed
     }
 
     pub(super) fn armed(&self) -> BTreeSet<List> {

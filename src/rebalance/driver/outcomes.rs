@@ -141,6 +141,12 @@ impl Task {
             self.member.standing = Standing::Absent;
             return;
         }
+        let is_gone =
+            |of: &TopicPartition| view.topics.get(&of.topic).is_none_or(|g| !g.partitions.contains(&of.partition));
+        if self.member.must_confirm(self.holdings.kept().iter().any(is_gone)) {
+            self.member.read_by(Instant::now() + SETTLE);
+            return;
+        }
         self.healthy();
         self.has_joined = true;
         self.member.has_plan = true;

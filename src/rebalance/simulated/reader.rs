@@ -203,10 +203,9 @@ impl Assignee for Reader {
             sleep(self.drain.next()).await;
             self.who.client.thawed().await;
             self.each("released", partitions, |state, of| {
-                if let Some(readers) = state.reading.get_mut(of) {
-                    if readers.get(&self.who.name).is_some_and(|reading| reading.releasing) {
-                        readers.remove(&self.who.name);
-                    }
+                let readers = state.reading.entry(of.clone()).or_default();
+                if readers.get(&self.who.name).is_some_and(|reading| reading.releasing) {
+                    readers.remove(&self.who.name);
                 }
             });
         })

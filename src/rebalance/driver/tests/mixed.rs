@@ -18,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(
     SESSION.as_secs() + 3 * (7 * SYNC_TIME.as_secs() + UNCLAIMED_AFTER.as_secs() + COMPARE_PERIOD.as_secs()),
 );
 
-async fn schedule(seed: u64, rust: usize, java: usize, partitions: u32) {
+/// How often a Java member and another one read the same.
+async fn schedule(seed: u64, rust: usize, java: usize, partitions: u32) -> usize {
     let mut rng = fastrand::Rng::with_seed(!seed);
     let drain = Duration::from_millis([0, 100, 10_000][rng.usize(..3)]);
     let mut world = World::new(seed, RangeStrategy, &[partitions], drain).await;
@@ -40,6 +41,7 @@ async fn schedule(seed: u64, rust: usize, java: usize, partitions: u32) {
         tokio::time::sleep_until(until).await;
         world.settles(PATIENCE).await;
     }
+    world.readers.with_java()
 }
 
 async fn befalls(world: &mut World, rng: &mut fastrand::Rng, partitions: u32) {
@@ -72,11 +74,14 @@ async fn befalls(world: &mut World, rng: &mut fastrand::Rng, partitions: u32) {
 
 fn run(rust: usize, java: usize, partitions: u32) {
     if let Some(seed) = environment("METAQ_TEST_SEED") {
-        return simulate(schedule(seed, rust, java, partitions));
-    }
-    for seed in 0..SCHEDULES * environment("METAQ_TEST_SCHEDULES").unwrap_or(1) {
         simulate(schedule(seed, rust, java, partitions));
+        return;
     }
+    let mut late = 0;
+    for seed in 0..SCHEDULES * environment("METAQ_TEST_SCHEDULES").unwrap_or(1) {
+        late += simulate(schedule(seed, rust, java, partitions));
+    }
+    println!("{late} times a Java member and another one read the same");
 }
 
 #[test]

@@ -8,7 +8,9 @@ use tokio::time::{Instant, sleep};
 
 use super::world::{SESSION, World};
 use crate::id::TopicPartition;
-use crate::rebalance::driver::{CONNECTION_TIMEOUT, Driver, DriverOptions, JoinError, Left, Phase, UNCLAIMED_AFTER};
+use crate::rebalance::driver::{
+    CONNECTION_TIMEOUT, Driver, DriverOptions, JoinError, Left, Phase, REMOVE_TIMEOUT, UNCLAIMED_AFTER,
+};
 use crate::rebalance::simulated::{Client, Notice};
 use crate::rebalance::{RangeStrategy, simulated::Reader};
 use crate::zk::{Coordinator, CoordinatorError, NodeKind, NotConnected, SessionState, connected};
@@ -269,12 +271,17 @@ async fn leaving_without_a_connection_ends_and_says_what_may_remain() {
     sleep(Duration::from_millis(1)).await;
     let (first, second) = tokio::join!(member.driver.leave(), member.driver.leave());
     assert_eq!((&first, &second), (&Left::Complete, &Left::Complete), "the connection came back in time");
-    let name = world.join();
+    // A session that outlives the waiting.
+    let client = Client::connect(&world.service, Duration::from_secs(300), 7);
+    world.join_as("g_long", client);
     sleep(Duration::from_secs(1)).await;
-    let member = &world.members[&name];
-    member.client.cut(Duration::from_secs(1000), Notice::Late);
+    let member = &world.members["g_long"];
+    assert_eq!(member.driver.owned().len(), 2);
+    member.client.cut(Duration::from_secs(1000), Notice::AtOnce);
+    let start = Instant::now();
     let left = member.driver.leave().await;
-    assert!(matches!(&left, Left::Incomplete { .. } | Left::Complete), "{left}");
+    assert!(matches!(&left, Left::Incomplete { .. }), "{left}");
+    assert_eq!(start.elapsed().as_secs(), REMOVE_TIMEOUT.as_secs());
     assert_eq!(member.reader.reads(), BTreeSet::new());
     assert_eq!(member.driver.joined().await, Err(JoinError::Left));
 }
