@@ -1,10 +1,12 @@
-//! The client library: session factory, connections to brokers, discovery and producers (07).
+//! The client library: session factory, connections to brokers, discovery, producers and consumers (05, 07). The
+//! [guide](crate::guide) shows how to use it.
 //!
 //! | part | what it does |
 //! |---|---|
 //! | [`MessageSessionFactory`] | the entrance; everything it makes shares connections and a session with ZooKeeper |
 //! | [`ClientConfig`] | its settings |
 //! | [`Producer`] | sends [`Message`]s to the partitions that a [`PartitionSelector`] chooses |
+//! | [`Consumer`] | reads topics, as a member of a group or by hand |
 //! | [`ClientEvent`], [`ClientMetrics`] | what an application can see of it |
 //! | [`BrokerClient`] | what one can ask a single broker, in messages and offsets |
 //! | [`Connection`] | any number of requests at once over one TCP connection, answers matched by opaque |
@@ -48,6 +50,8 @@ pub use producer::{
 };
 pub use stats::BrokerStats;
 
-pub use crate::fetch::{FileOffsets, OffsetStorage, ReceivedMessage, RejectError, SeekTo, SeenMessages};
+pub use crate::fetch::{
+    FileOffsets, MessageIdCache, OffsetStorage, ReceivedMessage, RecentMessages, RejectError, SeekTo,
+};
 /// What the methods of an application's own listeners and handlers return.
 pub use futures_core::future::BoxFuture;

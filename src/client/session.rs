@@ -262,7 +262,7 @@ impl Session {
     /// of them are closed.
     pub(crate) fn brokers_changed(&self) {
         if let Brokers::Registered { directory, .. } = &self.brokers {
-            directory.doubt_all();
+            directory.changed();
             self.brokers_changed.notify_one();
         }
     }
@@ -363,3 +363,7 @@ impl Drop for SessionHandle {
         self.0.abandon();
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "broker")]
+mod tests;

@@ -240,3 +240,6 @@ impl FetchEngine {
         answer.await.map_err(|_| FetchError::Stopped)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,8 @@
 //! | [`MessageSource`] | the seam to brokers: one get, one offset query |
 //! | [`MessageSink`] | the seam to listeners: a batch of messages in, how far it was handled out |
 //! | [`OffsetStorage`] | the seam to where offsets are kept |
+//! | [`ZooKeeperOffsets`], [`FileOffsets`], [`NoStorage`] | in ZooKeeper, in a local file, nowhere |
+//! | [`MessageIdCache`] | which messages were handled lately |
 //! | [`FetchObserver`] | hears what happens |
 
 mod engine;
@@ -16,6 +18,7 @@ mod offsets;
 mod options;
 mod queue;
 mod request;
+mod seen;
 mod sink;
 mod source;
 mod state;
@@ -25,10 +28,12 @@ mod testing;
 pub use engine::FetchEngine;
 pub use error::FetchError;
 pub use event::{FetchEvent, FetchObserver};
-pub use offsets::{CommitError, OffsetCommit, OffsetStorage, StorageError};
+pub use offsets::{
+    CommitError, FileOffsets, NoStorage, OffsetCommit, OffsetFileError, OffsetStorage, StorageError,
+    ZooKeeperOffsetError, ZooKeeperOffsets,
+};
 pub use options::{FetchOptions, SeekTo};
+pub use seen::{MessageIdCache, RecentMessages};
 pub use sink::{Batch, MessageSink, ReceivedMessage, RejectError, Verdict};
 pub use source::{Fetched, Get, MessageSource, SourceError};
 pub use state::{PartitionState, PartitionStatus, Released};
-mod tmp;
-pub use tmp::*;

@@ -337,3 +337,6 @@ pub(super) fn needed(data: &[u8]) -> Option<usize> {
     let header = crate::message::RecordHeader::decode(data.first_chunk::<HEADER_LEN>()?);
     header.record_len().and_then(|length| usize::try_from(length).ok())
 }
+
+#[cfg(test)]
+mod tests;

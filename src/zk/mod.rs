@@ -31,6 +31,8 @@ pub use connect::{ConnectString, DEFAULT_PORT, InvalidConnectString};
 pub use coordinator::{
     Call, Coordinator, Node, NodeKind, NodeStat, Session, SessionId, SessionState, Watch, WatchEvent, connected,
 };
+#[cfg(feature = "client")]
+pub(crate) use error::optional;
 pub use error::{CoordinatorError, NotConnected};
 pub use paths::{InvalidRoot, Root, TopicChild, TopicTree, master_child};
 pub use registration::{

@@ -19,6 +19,7 @@ pub mod operated;
 pub mod output;
 pub mod process;
 pub mod raw;
+pub mod scripted;
 pub mod shim;
 #[cfg(feature = "broker")]
 pub mod small_volume;

@@ -8,7 +8,7 @@ use super::error::ConsumerError;
 use super::identity::is_admissible;
 use super::reject::{LogRejected, RejectHandler};
 use super::watcher::RebalanceListener;
-use crate::fetch::{FetchOptions, SeekTo, SeenMessages};
+use crate::fetch::{FetchOptions, MessageIdCache, RecentMessages, SeekTo};
 use crate::id::{GroupName, InvalidGroupName, Offset, Partition};
 use crate::rebalance::{LoadBalanceStrategy, RangeStrategy};
 
@@ -23,7 +23,7 @@ pub struct ConsumerConfig {
     pub(super) strategy: Arc<dyn LoadBalanceStrategy>,
     pub(super) partition: Option<Partition>,
     pub(super) reject: Arc<dyn RejectHandler>,
-    pub(super) seen: Option<Arc<SeenMessages>>,
+    pub(super) seen: Option<Arc<dyn MessageIdCache>>,
     pub(super) rebalance_listener: Option<Arc<dyn RebalanceListener>>,
 }
 
@@ -41,7 +41,7 @@ impl ConsumerConfig {
             strategy: Arc::new(RangeStrategy),
             partition: None,
             reject: Arc::new(LogRejected),
-            seen: Some(SeenMessages::of_this_process()),
+            seen: Some(RecentMessages::shared()),
             rebalance_listener: None,
         })
     }
@@ -167,7 +167,7 @@ impl ConsumerConfig {
     /// the process, is not delivered again; `None` switches that off. Default: a cache of 4 096 messages that the process
     /// shares. Partitions chosen by hand are read again on purpose: for them there is none.
     #[must_use]
-    pub fn duplicate_suppression(mut self, seen: Option<Arc<SeenMessages>>) -> Self {
+    pub fn duplicate_suppression(mut self, seen: Option<Arc<dyn MessageIdCache>>) -> Self {
         self.seen = seen;
         self
     }

@@ -23,7 +23,7 @@ use crate::client::message::check_topic;
 use crate::client::session::{Child, Session, SessionHandle};
 use crate::client::{ClientError, MessageSessionFactory};
 use crate::common::guard::lock;
-use crate::fetch::{FetchEngine, FetchOptions, NoStorage, OffsetStorage, SeekTo, SeenMessages, ZooKeeperOffsets};
+use crate::fetch::{FetchEngine, FetchOptions, MessageIdCache, NoStorage, OffsetStorage, SeekTo, ZooKeeperOffsets};
 use crate::id::{GroupName, Offset, Partition, TopicName, TopicPartition};
 use crate::rebalance::{Driver, DriverOptions, Membership};
 
@@ -442,7 +442,7 @@ impl Core {
                         let root = self.session.root().clone();
                         Arc::new(ZooKeeperOffsets::new(Arc::clone(coordinator), root, self.id.clone()))
                     });
-                    let assignment = self.assignment(subscriptions, storage, self.config.seen.clone());
+                    let assignment = self.assignment(std::mem::take(subscriptions), storage, self.config.seen.clone());
                     let membership =
                         Membership { group: self.config.group().clone(), consumer_id: self.id.clone(), topics };
                     let options = DriverOptions {
@@ -461,12 +461,12 @@ impl Core {
                 }
                 (None, Some(partition)) => {
                     let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-                    let running = Running::by_hand(self.assignment(subscriptions, storage, None));
+                    let running = Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None));
                     let of = topics.into_iter().map(|topic| TopicPartition { topic, partition });
                     running.read(&of.collect::<Vec<_>>());
                     Ok(running)
                 }
-                (None, None) => Err((subscriptions, ConsumerError::NoPartition)),
+                (None, None) => Err(ConsumerError::NoPartition),
             }
         })
     }
@@ -477,36 +477,28 @@ impl Core {
         }
         self.begin(|subscriptions| {
             if let Some(of) = partitions.iter().find(|of| !subscriptions.contains_key(&of.topic)) {
-                return Err((subscriptions, ConsumerError::NoListener(of.topic.clone())));
+                return Err(ConsumerError::NoListener(of.topic.clone()));
             }
             let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-            Ok(Running::by_hand(self.assignment(subscriptions, storage, None)))
+            Ok(Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None)))
         })
     }
 
-    /// Begins the work; what refuses gives the subscriptions back.
+    /// Begins the work; what refuses leaves the subscriptions.
     fn begin(
         &self,
-        begin: impl FnOnce(
-            HashMap<TopicName, Subscription>,
-        ) -> Result<Running, (HashMap<TopicName, Subscription>, ConsumerError)>,
+        begin: impl FnOnce(&mut HashMap<TopicName, Subscription>) -> Result<Running, ConsumerError>,
     ) -> Result<Arc<Running>, ClientError> {
         let mut state = lock(&self.state);
         match &mut *state {
             State::Subscribing(subscriptions) if subscriptions.is_empty() => {
                 Err(ConsumerError::NothingSubscribed.into())
             }
-            State::Subscribing(subscriptions) => match begin(std::mem::take(subscriptions)) {
-                Ok(running) => {
-                    let running = Arc::new(running);
-                    *state = State::Running(Arc::clone(&running));
-                    Ok(running)
-                }
-                Err((given_back, error)) => {
-                    *subscriptions = given_back;
-                    Err(error.into())
-                }
-            },
+            State::Subscribing(subscriptions) => {
+                let running = Arc::new(begin(subscriptions)?);
+                *state = State::Running(Arc::clone(&running));
+                Ok(running)
+            }
             State::Running(_) => Err(ConsumerError::Registered.into()),
             State::Ended => Err(ClientError::Shutdown(CONSUMER)),
         }
@@ -516,7 +508,7 @@ impl Core {
         &self,
         subscriptions: HashMap<TopicName, Subscription>,
         storage: Arc<dyn OffsetStorage>,
-        seen: Option<Arc<SeenMessages>>,
+        seen: Option<Arc<dyn MessageIdCache>>,
     ) -> Arc<Assignment> {
         let group = self.config.group().clone();
         let dispatch = Arc::new(Dispatch {
@@ -524,7 +516,7 @@ impl Core {
             subscriptions,
             reject: Arc::clone(&self.config.reject),
             seen,
-            progress: Mutex::default(),
+            replays: Mutex::default(),
         });
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
         let options = FetchOptions { observer: Some(observer), ..self.options.clone() };

@@ -163,7 +163,7 @@ impl Scheduler {
             Ok(Answer::Nothing { waited }) => {
                 // An answer that came at once was not held, whatever the broker can do: no busy loop comes of it.
                 let held = self.options.held().min(self.limits.step());
-                request.nothing(waited && took >= held);
+                request.nothing(waited && !held.is_zero() && took >= held);
             }
             Ok(Answer::Moved(to)) => {
                 request.moved(to);

@@ -31,9 +31,6 @@ impl Scheduler {
             Command::Lose { of } => self.lose(&of),
             // Whatever waits for it goes on with the next turn.
             Command::Fenced => {}
-            Command::Commit { reply } if self.is_fenced() => {
-                let _caller_gone = reply.send(Err(FetchError::Fenced));
-            }
             Command::Commit { reply } => self.commits.want(None, Then::Caller(reply)),
             Command::Pause { of, pause, reply } => {
                 for of in &of {
