@@ -15,7 +15,9 @@ use crate::rig::{Record, Rig, config, consume, t, text_of, texts, until};
 
 /// Notes what a rebalance listener is told.
 #[derive(Debug, Clone, Default)]
-struct Told(Arc<Mutex<Vec<(&'static str, Vec<TopicPartition>)>>>);
+type Calls = Vec<(&'static str, Vec<TopicPartition>)>;
+
+struct Told(Arc<Mutex<Calls>>);
 
 impl Told {
     fn note(&self, what: &'static str, partitions: &[TopicPartition]) {

@@ -20,33 +20,34 @@ use crate::rebalance::ConsistentHashStrategy;
 /// Arguments of a member of a group.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "As a member of a group")]
+#[group(requires = "group", conflicts_with = "server")]
 pub(super) struct MemberArguments {
     /// Name of the member within the group; otherwise one that nobody else has
-    #[arg(requires = "group", conflicts_with = "server", long, value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     consumer_id: Option<String>,
     /// How the members share the partitions: all members of a group must use the same
-    #[arg(requires = "group", conflicts_with = "server", long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t)]
     strategy: Strategy,
     /// Where the group's offsets are kept
-    #[arg(requires = "group", conflicts_with = "server", long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t)]
     offset_storage: Storage,
     /// The file of --offset-storage file [default: ~/.meta_offsets]
-    #[arg(requires = "group", conflicts_with = "server", long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     offset_file: Option<PathBuf>,
     /// How often offsets are stored, in milliseconds
-    #[arg(requires = "group", conflicts_with = "server", long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     commit_ms: u32,
     /// Longest pause between two gets of a partition, in milliseconds
-    #[arg(requires = "group", conflicts_with = "server", long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..))]
+    #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..))]
     max_delay_ms: u32,
     /// Fail every Nth delivery on purpose, to see that it comes again
-    #[arg(requires = "group", conflicts_with = "server", long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     fail_every: Option<u64>,
     /// Failures of a message after which it is left behind
-    #[arg(requires = "group", conflicts_with = "server", long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     max_retries: u32,
     /// Show a message again that was shown before and is delivered once more
-    #[arg(requires = "group", conflicts_with = "server", long)]
+    #[arg(long)]
     no_id_cache: bool,
 }
 

@@ -516,7 +516,7 @@ impl Core {
             subscriptions,
             reject: Arc::clone(&self.config.reject),
             seen,
-            progress: Mutex::default(),
+            replays: Mutex::default(),
         });
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
         let options = FetchOptions { observer: Some(observer), ..self.options.clone() };
