@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example clean_shutdown -- 127.0.0.1:2181 test my-group`
 
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::error::Error;
 use std::time::Duration;
 

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example poison_messages -- 127.0.0.1:2181 test dead-letters my-group`
 
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::error::Error;
 use std::time::Duration;
 

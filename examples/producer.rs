@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example producer -- 127.0.0.1:2181 test`
 
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::error::Error;
 
 use metaq::client::{ClientConfig, Message, MessageSessionFactory};

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --example replay -- 127.0.0.1:2181 test 0-0 0`
 
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
 use std::error::Error;
 
 use metaq::client::{ClientConfig, ConsumerConfig, MessageSessionFactory, SeekTo};

@@ -1,17 +1,18 @@
 //! Which address serves which broker.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::ClientError;
 use super::config::AddressMapping;
 use crate::common::guard::lock;
 use crate::id::{BrokerId, BrokerUrl};
-use crate::zk::{BrokerAddresses, Cluster, ClusterError};
+use crate::zk::{BrokerAddresses, Cluster, ClusterError, SessionState};
 
 /// Shortest time between two reads of one broker's nodes.
 const REREAD_PAUSE: Duration = Duration::from_millis(500);
@@ -21,6 +22,7 @@ const REREAD_PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Directory {
     cluster: Cluster,
     mapping: Mapping,
+    sessions: watch::Receiver<SessionState>,
     brokers: Mutex<HashMap<BrokerId, Arc<Entry>>>,
 }
 
@@ -36,16 +38,26 @@ pub(super) struct Addresses {
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// What is known has to be read again.
-    in_doubt: AtomicBool,
-    known: Mutex<Option<Arc<Addresses>>>,
+    /// Counts what puts the known addresses in doubt.
+    doubts: AtomicU64,
+    /// Counts the changes in ZooKeeper among those.
+    changes: AtomicU64,
+    known: Mutex<Option<Known>>,
     /// When the nodes were last read; held by the one who reads them.
     read_at: tokio::sync::Mutex<Option<Instant>>,
 }
 
+/// Addresses, and how much was counted before they were read.
+#[derive(Debug, Clone)]
+struct Known {
+    addresses: Arc<Addresses>,
+    doubts: u64,
+    changes: u64,
+}
+
 impl Directory {
-    pub(super) fn new(cluster: Cluster, mapping: Mapping) -> Self {
-        Self { cluster, mapping, brokers: Mutex::default() }
+    pub(super) fn new(cluster: Cluster, mapping: Mapping, sessions: watch::Receiver<SessionState>) -> Self {
+        Self { cluster, mapping, sessions, brokers: Mutex::default() }
     }
 
     /// Where a broker can be reached. While ZooKeeper does not answer, what was known last counts. Cancellation-safe.
@@ -62,27 +74,26 @@ impl Directory {
             return Ok(known);
         }
         let known = entry.known();
-        let too_early = read_at.is_some_and(|at| at.elapsed() < REREAD_PAUSE);
-        if let (true, Some(known)) = (too_early, &known) {
-            return Ok(Arc::clone(known));
+        // Changes in ZooKeeper bound their rate themselves, failures do not.
+        let (doubts, changes) = (entry.doubts.load(Ordering::Acquire), entry.changes.load(Ordering::Acquire));
+        let is_recent = read_at.is_some_and(|at| at.elapsed() < REREAD_PAUSE);
+        // Nobody waits for a ZooKeeper that is away if there is a chance without it.
+        let is_away = self.sessions.borrow().connected().is_none();
+        if let Some(known) = known.as_ref().filter(|known| is_away || is_recent && known.changes == changes) {
+            return Ok(Arc::clone(&known.addresses));
         }
-        // Before the read: what happens during it puts the result in doubt again.
-        entry.in_doubt.store(false, Ordering::Release);
         let read = self.cluster.broker(broker).await;
         *read_at = Some(Instant::now());
         match read {
             Ok(read) => {
                 let addresses = Arc::new(self.mapping.apply(&read));
+                *lock(&entry.known) = Some(Known { addresses: Arc::clone(&addresses), doubts, changes });
                 if addresses.master.is_none() {
                     entry.doubt();
                 }
-                *lock(&entry.known) = Some(Arc::clone(&addresses));
                 Ok(addresses)
             }
-            Err(error) => {
-                entry.doubt();
-                known.ok_or(ClientError::Cluster(error))
-            }
+            Err(error) => known.map(|known| known.addresses).ok_or(ClientError::Cluster(error)),
         }
     }
 
@@ -107,9 +118,12 @@ impl Directory {
         }
     }
 
-    /// The same for every broker.
-    pub(super) fn doubt_all(&self) {
-        lock(&self.brokers).values().for_each(|entry| entry.doubt());
+    /// Brokers have changed in ZooKeeper: what is known of each is read again before it is used the next time.
+    pub(super) fn changed(&self) {
+        for entry in lock(&self.brokers).values() {
+            entry.changes.fetch_add(1, Ordering::AcqRel);
+            entry.doubt();
+        }
     }
 
     /// Reads again what is in doubt and returns every address in use.
@@ -128,16 +142,17 @@ impl Directory {
 }
 
 impl Entry {
-    fn known(&self) -> Option<Arc<Addresses>> {
+    fn known(&self) -> Option<Known> {
         lock(&self.known).clone()
     }
 
     fn undoubted(&self) -> Option<Arc<Addresses>> {
-        if self.in_doubt.load(Ordering::Acquire) { None } else { self.known() }
+        let doubts = self.doubts.load(Ordering::Acquire);
+        lock(&self.known).as_ref().filter(|known| known.doubts == doubts).map(|known| Arc::clone(&known.addresses))
     }
 
     fn doubt(&self) {
-        self.in_doubt.store(true, Ordering::Release);
+        self.doubts.fetch_add(1, Ordering::AcqRel);
     }
 }
 
@@ -153,3 +168,6 @@ impl std::fmt::Debug for Mapping {
         f.write_str(if self.0.is_some() { "Mapping(by the application)" } else { "Mapping(none)" })
     }
 }
+
+#[cfg(test)]
+mod tests;

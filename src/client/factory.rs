@@ -128,7 +128,7 @@ impl MessageSessionFactory {
     /// The first error; everything has been shut down all the same.
     ///
     /// # Cancellation
-    /// Dropped on the way, the shutdown stands still; another call goes on with it.
+    /// Once polled, it is done all the same; another call waits for it.
     pub async fn shutdown(&self) -> Result<(), ClientError> {
         self.session().shutdown().await
     }

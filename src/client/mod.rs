@@ -50,4 +50,8 @@ pub use producer::{
 };
 pub use stats::BrokerStats;
 
-pub use crate::fetch::{FileOffsets, MessageIdCache, OffsetStorage, ReceivedMessage, RecentMessages, SeekTo};
+pub use crate::fetch::{
+    FileOffsets, MessageIdCache, OffsetStorage, ReceivedMessage, RecentMessages, RejectError, SeekTo,
+};
+/// What the methods of an application's own listeners and handlers return.
+pub use futures_core::future::BoxFuture;

@@ -80,7 +80,8 @@ impl Session {
             Discovery::Server(url) => (Brokers::One(url.authority()), None),
             Discovery::Coordinator(coordinator) => {
                 let cluster = Cluster::new(Arc::clone(&coordinator), config.root().clone());
-                let directory = Arc::new(Directory::new(cluster, Mapping(config.mapping().cloned())));
+                let mapping = Mapping(config.mapping().cloned());
+                let directory = Arc::new(Directory::new(cluster, mapping, coordinator.session()));
                 let upkeep = Upkeep {
                     sessions: coordinator.session(),
                     directory: Arc::clone(&directory),
@@ -262,7 +263,7 @@ impl Session {
     /// of them are closed.
     pub(crate) fn brokers_changed(&self) {
         if let Brokers::Registered { directory, .. } = &self.brokers {
-            directory.doubt_all();
+            directory.changed();
             self.brokers_changed.notify_one();
         }
     }
@@ -286,33 +287,38 @@ impl Session {
     }
 
     /// Shuts everything down: consumers, then producers, each in the order of their creation, connections, the session with ZooKeeper. Another
-    /// call waits for the same end. Dropped on the way, the next call goes on where this one stood.
+    /// call waits for the same end. Once polled, it is done all the same: in a task of its own, so that a listener that
+    /// waits for it does not stop it when it is cancelled.
     ///
     /// # Errors
     /// The first error of a child; the others have been shut down all the same.
-    pub(super) async fn shutdown(&self) -> Result<(), ClientError> {
-        let close = || async {
-            self.closing.cancel();
-            let mut result = Ok(());
-            loop {
-                let Some(child) = self.first_child() else { break };
-                if let Err(error) = child.shutdown().await {
-                    if result.is_ok() {
-                        result = Err(error);
-                    } else {
-                        warn!(%error, "shutdown of a producer or consumer failed, going on");
-                    }
+    pub(super) async fn shutdown(self: &Arc<Self>) -> Result<(), ClientError> {
+        let session = Arc::clone(self);
+        let end = tokio::spawn(async move { session.closed.get_or_init(|| session.close()).await.clone() });
+        // It fails only while the runtime goes down.
+        end.await.unwrap_or(Err(ClientError::Shutdown(FACTORY)))
+    }
+
+    async fn close(&self) -> Result<(), ClientError> {
+        self.closing.cancel();
+        let mut result = Ok(());
+        loop {
+            let Some(child) = self.first_child() else { break };
+            if let Err(error) = child.shutdown().await {
+                if result.is_ok() {
+                    result = Err(error);
+                } else {
+                    warn!(%error, "shutdown of a producer or consumer failed, going on");
                 }
-                self.leave(&*child);
             }
-            self.published.clear();
-            self.connections.close();
-            if let Some(coordinator) = self.coordinator() {
-                coordinator.close().await;
-            }
-            result
-        };
-        self.closed.get_or_init(close).await.clone()
+            self.leave(&*child);
+        }
+        self.published.clear();
+        self.connections.close();
+        if let Some(coordinator) = self.coordinator() {
+            coordinator.close().await;
+        }
+        result
     }
 
     /// The one to be shut down next.
@@ -358,3 +364,7 @@ impl Drop for SessionHandle {
         self.0.abandon();
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "broker")]
+mod tests;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
 
 use crate::id::{MessageId, Offset, TopicPartition};
 use crate::message::Attribute;
@@ -38,6 +39,8 @@ pub enum Verdict {
     Reject(String),
     /// Nobody takes messages of the partition any more: it stands still as if paused. Nothing is counted as failed.
     Suspend,
+    /// The batch [is stopped](Batch::is_stopped), and not all of it is handled. Nothing is counted as failed.
+    Stopped,
 }
 
 /// A message as it came from a broker.
@@ -64,11 +67,12 @@ pub struct ReceivedMessage {
 pub struct Batch {
     messages: Vec<ReceivedMessage>,
     handled: AtomicUsize,
+    stopped: CancellationToken,
 }
 
 impl Batch {
     pub(crate) fn new(messages: Vec<ReceivedMessage>) -> Self {
-        Self { messages, handled: AtomicUsize::new(0) }
+        Self { messages, handled: AtomicUsize::new(0), stopped: CancellationToken::new() }
     }
 
     /// All messages, in the order of the partition.
@@ -79,6 +83,21 @@ impl Batch {
     /// The messages up to this many, counted from the first, are handled: their end is the offset to go on from.
     pub fn handled(&self, count: usize) {
         self.handled.fetch_max(count.min(self.messages.len()), Ordering::AcqRel);
+    }
+
+    /// Whether no further message is to be begun: the partition is given up, paused, or read from elsewhere. Without that,
+    /// giving it up would take as long as the rest of the batch, or cancel a listener in the middle of it.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.is_cancelled()
+    }
+
+    /// Returns when it [is stopped](Self::is_stopped). Cancellation-safe.
+    pub async fn stopped(&self) {
+        self.stopped.cancelled().await;
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopped.cancel();
     }
 
     /// How many are handled.

@@ -13,10 +13,13 @@ pub mod in_process;
 #[cfg(feature = "broker")]
 pub mod java;
 #[cfg(feature = "broker")]
+pub mod local;
+#[cfg(feature = "broker")]
 pub mod operated;
 pub mod output;
 pub mod process;
 pub mod raw;
+pub mod scripted;
 pub mod shim;
 #[cfg(feature = "broker")]
 pub mod small_volume;

@@ -20,6 +20,7 @@ use crate::rebalance::ConsistentHashStrategy;
 /// Arguments of a member of a group.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "As a member of a group")]
+#[group(requires = "group", conflicts_with = "server")]
 pub(super) struct MemberArguments {
     /// Name of the member within the group; otherwise one that nobody else has
     #[arg(long, value_name = "ID")]

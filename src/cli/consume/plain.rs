@@ -1,7 +1,6 @@
 //! Reading without a group, each partition on its own.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytestring::ByteString;
@@ -14,8 +13,8 @@ use super::reader::{Delivery, Reader};
 use crate::cli::output::{Format, Printer, tell};
 use crate::cli::signals::stop_requested;
 use crate::cli::table::counted;
-use crate::cli::target::{Place, Target};
-use crate::id::{GroupName, Offset};
+use crate::client::MessageSessionFactory;
+use crate::id::{BrokerId, GroupName, Offset, PartitionIndex};
 
 /// Messages that are read ahead of the output.
 const READ_AHEAD: usize = 1024;
@@ -55,11 +54,12 @@ impl PlainArguments {
 pub(super) async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool> {
     let stop = stop_requested()?;
     tokio::pin!(stop);
-    let target = Arc::new(Target::open(&arguments.target, REQUEST_TIMEOUT).await?);
+    let config = arguments.target.client_config()?.request_timeout(REQUEST_TIMEOUT);
+    let factory = arguments.target.connect(config).await?;
     let (sender, mut deliveries) = mpsc::channel(READ_AHEAD);
     let follow = arguments.plain.follow || arguments.idle_ms.is_some();
     let mut readers =
-        Readers { arguments, target: &target, follow, sender, known: HashSet::new(), tasks: JoinSet::new() };
+        Readers { arguments, factory: &factory, follow, sender, known: HashSet::new(), tasks: JoinSet::new() };
     readers.start_new(true).await?;
     print::ready(arguments, &group(arguments))?;
 
@@ -100,7 +100,7 @@ pub(super) async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool
     };
     drop(readers);
     print::summary(arguments, &Summary::new(received, received, reason))?;
-    target.close().await;
+    factory.shutdown().await?;
     let missing = arguments.max.map_or(0, |max| max.saturating_sub(received));
     if missing > 0 && failed.is_none() && arguments.output == Format::Text {
         tell(format_args!("metaq: {} fewer than --max asks for ({reason})", counted(missing, "message")));
@@ -108,10 +108,32 @@ pub(super) async fn consume(arguments: &ConsumeArguments) -> anyhow::Result<bool
     failed.map_or(Ok(missing == 0), Err)
 }
 
+/// A partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// `None` for a broker that was given by its address.
+    broker: Option<BrokerId>,
+    pub(super) index: PartitionIndex,
+}
+
+impl Place {
+    /// Stands for a broker that was given by its address, whatever its number.
+    const ONLY_BROKER: BrokerId = BrokerId::MAX;
+
+    pub(super) fn broker_id(self) -> BrokerId {
+        self.broker.unwrap_or(Self::ONLY_BROKER)
+    }
+
+    /// The number of the broker as the reference's client shows it: -1 for one that is known by its address only.
+    fn broker_number(self) -> i32 {
+        self.broker.map_or(-1, |broker| broker.get().into())
+    }
+}
+
 /// One task for each partition that is known.
 struct Readers<'a> {
     arguments: &'a ConsumeArguments,
-    target: &'a Arc<Target>,
+    factory: &'a MessageSessionFactory,
     follow: bool,
     sender: mpsc::Sender<Delivery>,
     known: HashSet<(i32, i32)>,
@@ -125,8 +147,8 @@ impl Readers<'_> {
         let topic = &self.arguments.topic;
         let places = match &self.arguments.plain.partition {
             Some(_) if !first => return Ok(()),
-            Some(partition) => self.target.place(partition).await.map(|place| vec![place]),
-            None => self.target.places_to_read(topic).await,
+            Some(partition) => self.place(partition).map(|place| vec![place]),
+            None => self.places().await,
         };
         let places = match places {
             Ok(places) => places,
@@ -145,10 +167,28 @@ impl Readers<'_> {
         Ok(())
     }
 
+    /// One partition, given as `BROKER-NUMBER` or, with a broker's address, as its number alone.
+    fn place(&self, text: &str) -> anyhow::Result<Place> {
+        let (partition, index) = self.arguments.target.partition(text)?;
+        Ok(Place { broker: partition.map(|partition| partition.broker), index })
+    }
+
+    /// All partitions. A broker that was given by its address tells of those that hold messages.
+    async fn places(&self) -> anyhow::Result<Vec<Place>> {
+        let topic = &self.arguments.topic;
+        let session = self.factory.session();
+        if let Some(cluster) = session.cluster() {
+            let partitions = cluster.partitions_for_subscribe(topic).await?;
+            return Ok(partitions.iter().map(|p| Place { broker: Some(p.broker), index: p.index }).collect());
+        }
+        let offsets = session.for_reading(Place::ONLY_BROKER).await?.topic_offsets(topic.as_str()).await?;
+        Ok(offsets.into_iter().map(|(index, _)| Place { broker: None, index }).collect())
+    }
+
     fn reader(&self, place: Place, first: bool) -> Reader {
         let start = if first { self.arguments.start() } else { Offset::ZERO };
         Reader {
-            target: Arc::clone(self.target),
+            factory: self.factory.clone(),
             place,
             topic: self.arguments.topic.to_wire(),
             group: group(self.arguments),

@@ -1,6 +1,5 @@
 //! Reads one partition from an offset on.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -9,9 +8,9 @@ use bytestring::ByteString;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::plain::Place;
 use crate::cli::output::tell;
-use crate::cli::target::{Place, Target};
-use crate::client::{ClientError, Fetched, Outcome};
+use crate::client::{ClientError, Fetched, MessageSessionFactory, Outcome};
 use crate::id::{MessageId, Offset};
 use crate::message::{Body, Records};
 
@@ -38,7 +37,7 @@ const INCOMPLETE_ANSWERS: u32 = 5;
 /// One message as it was read.
 #[derive(Debug)]
 pub(super) struct Delivery {
-    pub(super) place: Arc<Place>,
+    pub(super) place: Place,
     pub(super) offset: Offset,
     pub(super) id: MessageId,
     pub(super) body: Body,
@@ -47,7 +46,7 @@ pub(super) struct Delivery {
 /// Reads one partition and hands its messages on, up to the end or for ever.
 #[derive(Debug)]
 pub(super) struct Reader {
-    pub(super) target: Arc<Target>,
+    pub(super) factory: MessageSessionFactory,
     pub(super) place: Place,
     pub(super) topic: ByteString,
     pub(super) group: ByteString,
@@ -59,7 +58,6 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) async fn run(mut self) -> anyhow::Result<()> {
-        let place = Arc::new(self.place.clone());
         let mut pause = PAUSE_MIN;
         let mut max_size = self.max_size;
         let mut complained = false;
@@ -73,10 +71,6 @@ impl Reader {
                         tell(format_args!("metaq: partition {}: {error}; trying again", self.place.index));
                     }
                     tokio::time::sleep(RETRY_PAUSE).await;
-                    // While ZooKeeper does not know either, the old address is as good as any.
-                    if let Ok(address) = self.target.address_of(&self.place).await {
-                        self.place.address = address;
-                    }
                     continue;
                 }
                 Err(error) => return Err(error).with_context(|| format!("partition {}", self.place.index)),
@@ -94,7 +88,7 @@ impl Reader {
                 }
                 Fetched::Data(data) => {
                     let length = data.len();
-                    let consumed = self.hand_on(&place, data).await?;
+                    let consumed = self.hand_on(data).await?;
                     let Some(consumed) = consumed else { return Ok(()) };
                     pause = PAUSE_MIN;
                     if consumed > 0 {
@@ -115,19 +109,20 @@ impl Reader {
     }
 
     async fn fetch(&self, max_size: i32) -> Result<Fetched, ClientError> {
-        let client = self.target.client(&self.place.address).await?;
+        let session = self.factory.session();
+        let client = session.for_reading(self.place.broker_id()).await?;
         let wait = if self.follow { WAIT } else { Duration::ZERO };
         let get = client.get_waiting(&self.topic, &self.group, self.place.index, self.offset, max_size, wait);
         let result = get.await;
         if result.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown) {
-            self.target.give_up(&client);
+            session.failed(self.place.broker_id(), &client);
         }
         result
     }
 
     /// Hands the whole records on and moves behind them. Returns how many bytes they have; `None` when nobody takes
     /// them any more.
-    async fn hand_on(&mut self, place: &Arc<Place>, data: Bytes) -> anyhow::Result<Option<usize>> {
+    async fn hand_on(&mut self, data: Bytes) -> anyhow::Result<Option<usize>> {
         let start = self.offset;
         let mut records = Records::new(data, i32::MAX.cast_unsigned() as usize);
         let at = |position: usize| start.checked_add(position as u64).unwrap_or(Offset::LATEST);
@@ -136,7 +131,7 @@ impl Reader {
             let record = record.with_context(describe)?;
             let offset = at(record.position);
             let body = record.decode_body().with_context(describe)?;
-            let delivery = Delivery { place: Arc::clone(place), offset, id: record.header.id, body };
+            let delivery = Delivery { place: self.place, offset, id: record.header.id, body };
             if self.deliveries.send(delivery).await.is_err() {
                 return Ok(None);
             }

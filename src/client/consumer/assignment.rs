@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_core::future::BoxFuture;
 use tracing::{debug, error};
@@ -10,7 +11,8 @@ use tracing::{debug, error};
 use super::dispatch::Dispatch;
 use super::panics::{caught, caught_call};
 use super::watcher::RebalanceListener;
-use crate::fetch::FetchEngine;
+use crate::common::guard::lock;
+use crate::fetch::{FetchEngine, Released};
 use crate::id::{TopicName, TopicPartition};
 use crate::rebalance::Assignee;
 
@@ -19,6 +21,10 @@ pub(super) struct Assignment {
     pub(super) engine: Arc<FetchEngine>,
     pub(super) dispatch: Arc<Dispatch>,
     pub(super) listener: Option<Arc<dyn RebalanceListener>>,
+    /// Longest wait for the listener.
+    pub(super) patience: Duration,
+    /// What came of releases since the end began.
+    pub(super) at_the_end: Mutex<Option<Released>>,
 }
 
 impl Assignment {
@@ -47,9 +53,25 @@ impl Assignment {
 
     /// Stops to read, in good order.
     pub(super) async fn remove(&self, partitions: &[TopicPartition]) {
-        if let Err(error) = self.engine.release(partitions).await {
-            debug!(%error, "partitions released by the end of the engine");
+        match self.engine.release(partitions).await {
+            Ok(released) => {
+                if let Some(all) = &mut *lock(&self.at_the_end) {
+                    all.cancelled.extend(released.cancelled);
+                    all.not_committed.extend(released.not_committed);
+                }
+            }
+            Err(error) => debug!(%error, "partitions released by the end of the engine"),
         }
+    }
+
+    /// From now on it counts for the whole consumer how partitions are released.
+    pub(super) fn note_ending(&self) {
+        lock(&self.at_the_end).get_or_insert_default();
+    }
+
+    /// What came of the releases since.
+    pub(super) fn released_at_the_end(&self) -> Released {
+        lock(&self.at_the_end).take().unwrap_or_default()
     }
 }
 
@@ -64,11 +86,16 @@ impl Assignee for Assignment {
             self.remove(partitions).await;
             if let Some(listener) = &self.listener {
                 let revoked = match caught_call(|| listener.revoked(partitions)) {
-                    Ok(revoked) => caught(revoked).await,
-                    Err(panic) => Err(panic),
+                    Ok(revoked) => tokio::time::timeout(self.patience, caught(revoked)).await,
+                    Err(panic) => Ok(Err(panic)),
                 };
-                if let Err(panic) = revoked {
-                    error!(panic, "the rebalance listener panicked; the rebalance goes on");
+                match revoked {
+                    Ok(Ok(())) => {}
+                    Ok(Err(panic)) => error!(panic, "the rebalance listener panicked; the rebalance goes on"),
+                    Err(_) => error!(
+                        drain_timeout = ?self.patience,
+                        "the rebalance listener did not return in time and was cancelled; the rebalance goes on"
+                    ),
                 }
             }
         })

@@ -165,7 +165,7 @@ impl ConsumerConfig {
 
     /// Remembers handled messages here, so that one that comes again, from this or another consumer of the same group in
     /// the process, is not delivered again; `None` switches that off. Default: a cache of 4 096 messages that the process
-    /// shares.
+    /// shares. Partitions chosen by hand are read again on purpose: for them there is none.
     #[must_use]
     pub fn duplicate_suppression(mut self, seen: Option<Arc<dyn MessageIdCache>>) -> Self {
         self.seen = seen;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -23,17 +23,21 @@ use crate::client::message::check_topic;
 use crate::client::session::{Child, Session, SessionHandle};
 use crate::client::{ClientError, MessageSessionFactory};
 use crate::common::guard::lock;
-use crate::fetch::{FetchEngine, FetchOptions, NoStorage, OffsetStorage, SeekTo, ZooKeeperOffsets};
+use crate::fetch::{FetchEngine, FetchOptions, MessageIdCache, NoStorage, OffsetStorage, SeekTo, ZooKeeperOffsets};
 use crate::id::{GroupName, Offset, Partition, TopicName, TopicPartition};
 use crate::rebalance::{Driver, DriverOptions, Membership};
 
 /// Messages that a stream holds ready before its listeners wait, one a partition at most.
 const STREAM_READ_AHEAD: usize = 64;
 
+/// What is shut down, in errors.
+const CONSUMER: &str = "Consumer";
+
 /// Reads topics, as a member of a group or partitions chosen by hand (05).
 ///
 /// Clones are the same consumer. It works until [`shutdown`](Self::shutdown), or that of its factory; dropping it does not
-/// end it as long as the factory lives.
+/// end it as long as the factory lives. A listener or handler that holds the consumer, or anything else of the factory, keeps
+/// the factory alive: then only a shutdown ends it.
 #[derive(Debug, Clone)]
 pub struct Consumer {
     core: Arc<Core>,
@@ -49,6 +53,8 @@ pub(super) struct Core {
     storage: Option<Arc<dyn OffsetStorage>>,
     state: Mutex<State>,
     ended: OnceCell<Result<(), ClientError>>,
+    /// For the end, which goes on whoever waits for it.
+    itself: Weak<Self>,
 }
 
 enum State {
@@ -84,14 +90,16 @@ impl MessageSessionFactory {
         config: ConsumerConfig,
         storage: Option<Arc<dyn OffsetStorage>>,
     ) -> Result<Consumer, ClientError> {
-        let core = Arc::new(Core {
+        let options = config.checked()?;
+        let core = Arc::new_cyclic(|itself| Core {
             session: Arc::clone(self.session()),
-            options: config.checked()?,
+            options,
             id: consumer_id(config.group(), config.consumer_id.as_deref()),
             config,
             storage,
             state: Mutex::new(State::Subscribing(HashMap::new())),
             ended: OnceCell::new(),
+            itself: Weak::clone(itself),
         });
         self.session().register_child(core.clone())?;
         Ok(Consumer { core, _handle: Arc::clone(self.handle()) })
@@ -151,6 +159,10 @@ impl Consumer {
     }
 
     /// Reads a topic as a stream.
+    ///
+    /// A message that waits in the stream, or for its answer, takes one of
+    /// [`fetch_runner_count`](ConsumerConfig::fetch_runner_count), as a listener at work does: with more than one topic,
+    /// read all streams at the same time, or allow for as many runners as there are partitions.
     ///
     /// # Errors
     /// As [`subscribe`](Self::subscribe).
@@ -257,7 +269,9 @@ impl Consumer {
     /// # Cancellation
     /// Cancellation-safe.
     pub async fn position(&self, partition: &TopicPartition) -> Result<Option<Offset>, ClientError> {
-        Ok(self.core.running()?.engine.position(partition).await.map(|stored| stored.offset))
+        let position = self.core.running()?.engine.position(partition).await.map(|stored| stored.offset);
+        // As long as the broker has not told where the end is.
+        Ok(position.filter(|&offset| offset != Offset::LATEST))
     }
 
     /// The offset that is stored, as far as this consumer knows.
@@ -336,7 +350,7 @@ impl Consumer {
         }
         self.core.check_open()?;
         let of = TopicPartition { topic: topic.clone(), partition };
-        let source = BrokerSource::new(Arc::clone(&self.core.session), self.group(), timeout);
+        let source = BrokerSource::impatient(Arc::clone(&self.core.session), self.group(), timeout);
         let fetched = source.once(&of, offset, max_size).await?;
         Fetch::of(of, offset, fetched, &self.core.options)
     }
@@ -375,7 +389,8 @@ impl Consumer {
     /// [`ConsumerError::Unclean`], [`ConsumerError::Left`]: it has ended all the same.
     ///
     /// # Cancellation
-    /// Dropped on the way, the shutdown goes on as far as the group is concerned; another call waits for the rest.
+    /// Once polled, it is done all the same; another call waits for it. A listener that waits for it waits for itself and is
+    /// cancelled after the drain time-out: let a task of its own do that.
     pub async fn shutdown(&self) -> Result<(), ClientError> {
         self.core.end().await
     }
@@ -384,7 +399,7 @@ impl Consumer {
 impl Core {
     fn check_open(&self) -> Result<(), ClientError> {
         match &*lock(&self.state) {
-            State::Ended => Err(ClientError::Shutdown("Consumer")),
+            State::Ended => Err(ClientError::Shutdown(CONSUMER)),
             _ => Ok(()),
         }
     }
@@ -393,7 +408,7 @@ impl Core {
         match &*lock(&self.state) {
             State::Running(running) => Ok(Arc::clone(running)),
             State::Subscribing(_) => Err(ConsumerError::NotStarted.into()),
-            State::Ended => Err(ClientError::Shutdown("Consumer")),
+            State::Ended => Err(ClientError::Shutdown(CONSUMER)),
         }
     }
 
@@ -402,7 +417,7 @@ impl Core {
         let subscriptions = match &mut *state {
             State::Subscribing(subscriptions) => subscriptions,
             State::Running(_) => return Err(ConsumerError::Registered.into()),
-            State::Ended => return Err(ClientError::Shutdown("Consumer")),
+            State::Ended => return Err(ClientError::Shutdown(CONSUMER)),
         };
         check_topic(topic)?;
         let subscription = options.with(handler)?;
@@ -427,7 +442,7 @@ impl Core {
                         let root = self.session.root().clone();
                         Arc::new(ZooKeeperOffsets::new(Arc::clone(coordinator), root, self.id.clone()))
                     });
-                    let assignment = self.assignment(subscriptions, storage);
+                    let assignment = self.assignment(std::mem::take(subscriptions), storage, self.config.seen.clone());
                     let membership =
                         Membership { group: self.config.group().clone(), consumer_id: self.id.clone(), topics };
                     let options = DriverOptions {
@@ -446,12 +461,12 @@ impl Core {
                 }
                 (None, Some(partition)) => {
                     let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-                    let running = Running::by_hand(self.assignment(subscriptions, storage));
+                    let running = Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None));
                     let of = topics.into_iter().map(|topic| TopicPartition { topic, partition });
                     running.read(&of.collect::<Vec<_>>());
                     Ok(running)
                 }
-                (None, None) => Err((subscriptions, ConsumerError::NoPartition)),
+                (None, None) => Err(ConsumerError::NoPartition),
             }
         })
     }
@@ -462,38 +477,30 @@ impl Core {
         }
         self.begin(|subscriptions| {
             if let Some(of) = partitions.iter().find(|of| !subscriptions.contains_key(&of.topic)) {
-                return Err((subscriptions, ConsumerError::NoListener(of.topic.clone())));
+                return Err(ConsumerError::NoListener(of.topic.clone()));
             }
             let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-            Ok(Running::by_hand(self.assignment(subscriptions, storage)))
+            Ok(Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None)))
         })
     }
 
-    /// Begins the work; what refuses gives the subscriptions back.
+    /// Begins the work; what refuses leaves the subscriptions.
     fn begin(
         &self,
-        begin: impl FnOnce(
-            HashMap<TopicName, Subscription>,
-        ) -> Result<Running, (HashMap<TopicName, Subscription>, ConsumerError)>,
+        begin: impl FnOnce(&mut HashMap<TopicName, Subscription>) -> Result<Running, ConsumerError>,
     ) -> Result<Arc<Running>, ClientError> {
         let mut state = lock(&self.state);
         match &mut *state {
             State::Subscribing(subscriptions) if subscriptions.is_empty() => {
                 Err(ConsumerError::NothingSubscribed.into())
             }
-            State::Subscribing(subscriptions) => match begin(std::mem::take(subscriptions)) {
-                Ok(running) => {
-                    let running = Arc::new(running);
-                    *state = State::Running(Arc::clone(&running));
-                    Ok(running)
-                }
-                Err((given_back, error)) => {
-                    *subscriptions = given_back;
-                    Err(error.into())
-                }
-            },
+            State::Subscribing(subscriptions) => {
+                let running = Arc::new(begin(subscriptions)?);
+                *state = State::Running(Arc::clone(&running));
+                Ok(running)
+            }
             State::Running(_) => Err(ConsumerError::Registered.into()),
-            State::Ended => Err(ClientError::Shutdown("Consumer")),
+            State::Ended => Err(ClientError::Shutdown(CONSUMER)),
         }
     }
 
@@ -501,33 +508,57 @@ impl Core {
         &self,
         subscriptions: HashMap<TopicName, Subscription>,
         storage: Arc<dyn OffsetStorage>,
+        seen: Option<Arc<dyn MessageIdCache>>,
     ) -> Arc<Assignment> {
         let group = self.config.group().clone();
         let dispatch = Arc::new(Dispatch {
             group: group.clone(),
             subscriptions,
             reject: Arc::clone(&self.config.reject),
-            seen: self.config.seen.clone(),
+            seen,
+            replays: Mutex::default(),
         });
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
         let options = FetchOptions { observer: Some(observer), ..self.options.clone() };
         let source = Arc::new(BrokerSource::new(Arc::clone(&self.session), &group, options.fetch_timeout));
         let engine = Arc::new(FetchEngine::start(source, dispatch.clone(), storage, group, options));
-        Arc::new(Assignment { engine, dispatch, listener: self.config.rebalance_listener.clone() })
+        Arc::new(Assignment {
+            engine,
+            dispatch,
+            listener: self.config.rebalance_listener.clone(),
+            patience: self.options.drain_timeout,
+            at_the_end: Mutex::default(),
+        })
     }
 
+    /// Ends the consumer, in a task of its own: a listener that waits for the end is cancelled by it.
     async fn end(&self) -> Result<(), ClientError> {
-        let end = || async {
-            let result = match self.running() {
-                Ok(running) => running.end().await,
-                Err(_) => Ok(()),
-            };
-            *lock(&self.state) = State::Ended;
-            self.session.subscriptions().give_up(&self.id);
-            self.session.leave(self);
-            Ok(result?)
+        // Whoever calls holds it.
+        let Some(core) = self.itself.upgrade() else { return Ok(()) };
+        let end = tokio::spawn(async move { core.ended.get_or_init(|| core.end_now()).await.clone() });
+        // It fails only while the runtime goes down.
+        end.await.unwrap_or(Err(ClientError::Shutdown(CONSUMER)))
+    }
+
+    async fn end_now(&self) -> Result<(), ClientError> {
+        let running = {
+            let mut state = lock(&self.state);
+            match &*state {
+                State::Running(running) => Ok(Arc::clone(running)),
+                // Nobody may begin any more.
+                _ => Err(std::mem::replace(&mut *state, State::Ended)),
+            }
         };
-        self.ended.get_or_init(end).await.clone()
+        let result = match running {
+            Ok(running) => running.end().await,
+            Err(_never_begun) => Ok(()),
+        };
+        let before = std::mem::replace(&mut *lock(&self.state), State::Ended);
+        // Listeners go with it, and they are not ours to trust under a lock.
+        drop(before);
+        self.session.subscriptions().give_up(&self.id);
+        self.session.leave(self);
+        Ok(result?)
     }
 }
 

@@ -24,7 +24,15 @@ pub(super) struct Running {
 
 enum Chosen {
     ByGroup { driver: Driver, _reports: AbortOnDropHandle<()> },
-    ByHand(Mutex<Vec<TopicPartition>>),
+    ByHand(ByHand),
+}
+
+/// Partitions chosen by hand.
+#[derive(Default)]
+struct ByHand {
+    partitions: Mutex<Vec<TopicPartition>>,
+    /// One change after the other.
+    changing: tokio::sync::Mutex<()>,
 }
 
 impl Running {
@@ -40,7 +48,7 @@ impl Running {
     }
 
     pub(super) fn by_hand(assignment: Arc<Assignment>) -> Self {
-        Self { engine: Arc::clone(&assignment.engine), assignment, chosen: Chosen::ByHand(Mutex::default()) }
+        Self { engine: Arc::clone(&assignment.engine), assignment, chosen: Chosen::ByHand(ByHand::default()) }
     }
 
     pub(super) fn is_member(&self) -> bool {
@@ -58,14 +66,14 @@ impl Running {
     pub(super) fn assigned(&self) -> Vec<TopicPartition> {
         match &self.chosen {
             Chosen::ByGroup { driver, .. } => driver.owned().iter().cloned().collect(),
-            Chosen::ByHand(partitions) => lock(partitions).clone(),
+            Chosen::ByHand(by_hand) => lock(&by_hand.partitions).clone(),
         }
     }
 
     /// Reads these, chosen by hand, beside those that are read.
     pub(super) fn read(&self, partitions: &[TopicPartition]) {
-        if let Chosen::ByHand(present) = &self.chosen {
-            lock(present).extend_from_slice(partitions);
+        if let Chosen::ByHand(by_hand) = &self.chosen {
+            lock(&by_hand.partitions).extend_from_slice(partitions);
             self.assignment.add(partitions);
         }
     }
@@ -75,14 +83,14 @@ impl Running {
         if let Some(of) = partitions.iter().find(|of| !self.assignment.dispatch.handles(&of.topic)) {
             return Err(ConsumerError::NoListener(of.topic.clone()));
         }
+        let Chosen::ByHand(by_hand) = &self.chosen else { return Err(ConsumerError::AssignedByGroup) };
+        let _turn = by_hand.changing.lock().await;
         let present = self.assigned();
         let gone: Vec<_> = present.iter().filter(|of| !partitions.contains(of)).cloned().collect();
         if !gone.is_empty() {
             self.assignment.remove(&gone).await;
         }
-        if let Chosen::ByHand(present) = &self.chosen {
-            lock(present).retain(|of| partitions.contains(of));
-        }
+        lock(&by_hand.partitions).retain(|of| partitions.contains(of));
         let present = self.assigned();
         let mut new: Vec<_> = partitions.iter().filter(|of| !present.contains(of)).cloned().collect();
         new.sort();
@@ -92,18 +100,20 @@ impl Running {
     }
 
     pub(super) async fn seek(&self, of: &TopicPartition, to: SeekTo) -> Result<(), FetchError> {
-        self.assignment.dispatch.read_again();
-        self.engine.seek(of, to).await
+        self.assignment.dispatch.read_again(self.engine.seek(of, to)).await
     }
 
     /// Gives everything up in good order.
     pub(super) async fn end(&self) -> Result<(), ConsumerError> {
+        self.assignment.note_ending();
         let left = match &self.chosen {
             Chosen::ByGroup { driver, .. } => driver.leave().await,
             Chosen::ByHand(_) => Left::Complete,
         };
-        let released = self.engine.stop().await;
-        let (not_committed, cancelled) = (released.not_committed.len(), released.cancelled.len());
+        let last = self.engine.stop().await;
+        let by_group = self.assignment.released_at_the_end();
+        let not_committed = by_group.not_committed.len() + last.not_committed.len();
+        let cancelled = by_group.cancelled.len() + last.cancelled.len();
         if not_committed + cancelled > 0 {
             warn!(
                 not_committed,

@@ -22,12 +22,19 @@ pub(super) struct BrokerSource {
     session: Arc<Session>,
     group: ByteString,
     timeout: Duration,
+    /// The time-out is one caller's, and says nothing about the connection, which others share.
+    impatient: bool,
 }
 
 impl BrokerSource {
     /// `timeout` is for each answer, beyond the time that the broker may hold it back.
     pub(super) fn new(session: Arc<Session>, group: &GroupName, timeout: Duration) -> Self {
-        Self { session, group: group.to_wire(), timeout }
+        Self { session, group: group.to_wire(), timeout, impatient: false }
+    }
+
+    /// The same for one request of a caller with a time-out of its own.
+    pub(super) fn impatient(session: Arc<Session>, group: &GroupName, timeout: Duration) -> Self {
+        Self { impatient: true, ..Self::new(session, group, timeout) }
     }
 
     async fn ask<T>(
@@ -41,7 +48,8 @@ impl BrokerSource {
             let address = client.address().to_owned();
             Err(NoAnswer::Timeout { address, timeout }.into())
         });
-        if let Err(ClientError::Unknown(_) | ClientError::NotSent { .. }) = answer {
+        let says_nothing = self.impatient && matches!(answer, Err(ClientError::Unknown(NoAnswer::Timeout { .. })));
+        if let (Err(ClientError::Unknown(_) | ClientError::NotSent { .. }), false) = (&answer, says_nothing) {
             self.session.failed(broker, &client);
         }
         answer

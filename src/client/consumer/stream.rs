@@ -3,7 +3,9 @@
 use std::future::poll_fn;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use tokio::sync::{mpsc, oneshot};
@@ -26,6 +28,22 @@ pub struct MessageStream {
 pub struct Delivery {
     message: ReceivedMessage,
     answer: oneshot::Sender<Action>,
+    place: Place,
+}
+
+/// Where a message is on its way through the stream.
+#[derive(Debug, Clone, Default)]
+struct Place(Arc<AtomicU8>);
+
+impl Place {
+    const WAITING: u8 = 0;
+    const TAKEN: u8 = 1;
+    const WITHDRAWN: u8 = 2;
+
+    /// Whether the message has moved from the stream to there.
+    fn moves_to(&self, place: u8) -> bool {
+        self.0.compare_exchange(Self::WAITING, place, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
 }
 
 impl MessageStream {
@@ -33,7 +51,16 @@ impl MessageStream {
     ///
     /// Cancellation-safe: no message is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<Delivery> {
-        poll_fn(|cx| self.deliveries.poll_recv(cx)).await
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
+        loop {
+            match ready!(self.deliveries.poll_recv(cx)) {
+                Some(delivery) if !delivery.place.moves_to(Place::TAKEN) => {}
+                next => return Poll::Ready(next),
+            }
+        }
     }
 }
 
@@ -41,7 +68,7 @@ impl Stream for MessageStream {
     type Item = Delivery;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
-        self.deliveries.poll_recv(cx)
+        self.poll(cx)
     }
 }
 
@@ -92,21 +119,54 @@ pub(super) fn stream(read_ahead: usize) -> (StreamFeed, MessageStream) {
     (StreamFeed { deliveries: sender }, MessageStream { deliveries })
 }
 
+/// What became of a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fed {
+    /// The application has decided.
+    Answered(Action),
+    /// It was not taken in time.
+    Withdrawn,
+    /// The stream is gone.
+    Gone,
+}
+
 impl StreamFeed {
-    /// Hands a message to the stream and waits for its answer; `None` if the stream is gone.
-    pub(super) async fn deliver(&self, message: ReceivedMessage) -> Option<Action> {
-        let (answer, answered) = oneshot::channel();
-        self.deliveries.send(Delivery { message, answer }).await.ok()?;
-        match answered.await {
-            Ok(action) => Some(action),
-            Err(_) if self.deliveries.is_closed() => None,
-            Err(_) => Some(Action::Retry("dropped without an answer".to_owned())),
+    /// Hands a message to the stream and waits for its answer. What the application has not taken out of the stream when
+    /// `stopped` is over is withdrawn.
+    pub(super) async fn deliver(&self, message: ReceivedMessage, stopped: impl Future<Output = ()>) -> Fed {
+        let (answer, mut answered) = oneshot::channel();
+        let place = Place::default();
+        let delivery = Delivery { message, answer, place: place.clone() };
+        tokio::pin!(stopped);
+        tokio::select! {
+            biased;
+            sent = self.deliveries.send(delivery) => if sent.is_err() {
+                return Fed::Gone;
+            },
+            () = &mut stopped => return Fed::Withdrawn,
+        }
+        let answer = tokio::select! {
+            biased;
+            answer = &mut answered => answer,
+            () = &mut stopped => {
+                if place.moves_to(Place::WITHDRAWN) {
+                    return Fed::Withdrawn;
+                }
+                answered.await
+            }
+        };
+        match answer {
+            Ok(action) => Fed::Answered(action),
+            Err(_) if self.deliveries.is_closed() => Fed::Gone,
+            Err(_) => Fed::Answered(Action::Retry("dropped without an answer".to_owned())),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+
     use super::*;
     use crate::client::consumer::testing::message;
 
@@ -122,22 +182,42 @@ mod tests {
         });
         let mut actions = Vec::new();
         for offset in 0..4 {
-            actions.push(feed.deliver(message("t 0-0", offset)).await.unwrap());
+            actions.push(feed.deliver(message("t 0-0", offset), pending()).await);
         }
         let stream = reader.await.unwrap();
         let retry = |text: &str| Action::Retry(text.to_owned());
         let reject = Action::Reject("bad".to_owned());
-        assert_eq!(actions, [Action::Ack, retry("again"), reject, retry("dropped without an answer")]);
+        let expected = [Action::Ack, retry("again"), reject, retry("dropped without an answer")];
+        assert_eq!(actions, expected.map(Fed::Answered));
         drop(stream);
-        assert_eq!(feed.deliver(message("t 0-0", 4)).await, None);
+        assert_eq!(feed.deliver(message("t 0-0", 4), pending()).await, Fed::Gone);
     }
 
     #[tokio::test]
     async fn messages_that_lie_in_a_dropped_stream_are_not_counted_as_failures() {
         let (feed, stream) = stream(1);
-        let deliver = tokio::spawn(async move { feed.deliver(message("t 0-0", 0)).await });
+        let deliver = tokio::spawn(async move { feed.deliver(message("t 0-0", 0), pending()).await });
         tokio::task::yield_now().await;
         drop(stream);
-        assert_eq!(deliver.await.unwrap(), None);
+        assert_eq!(deliver.await.unwrap(), Fed::Gone);
+    }
+
+    #[tokio::test]
+    async fn a_message_that_nobody_has_taken_is_withdrawn_and_one_in_hand_is_waited_for() {
+        let (feed, mut stream) = stream(1);
+        // One lies in the stream, one does not fit into it.
+        for offset in 0..2 {
+            assert_eq!(feed.deliver(message("t 0-0", offset), ready(())).await, Fed::Withdrawn);
+        }
+        let stop = Arc::new(tokio::sync::Notify::new());
+        let stopped = Arc::clone(&stop);
+        let deliver =
+            tokio::spawn(async move { feed.deliver(message("t 0-0", 2), async { stopped.notified().await }).await });
+        let delivery = stream.next().await.unwrap();
+        assert_eq!(delivery.offset.get(), 2);
+        stop.notify_one();
+        tokio::task::yield_now().await;
+        delivery.ack();
+        assert_eq!(deliver.await.unwrap(), Fed::Answered(Action::Ack));
     }
 }

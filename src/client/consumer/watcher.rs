@@ -7,13 +7,13 @@ use futures_core::future::BoxFuture;
 use crate::id::TopicPartition;
 
 /// Is told of partitions that come and go. Calls come one at a time, in order; while one runs, no rebalance goes on: be
-/// quick.
+/// quick, and do not wait for the consumer's shutdown, which waits for the listener.
 pub trait RebalanceListener: Send + Sync + 'static {
     /// These partitions are read from now on.
     fn assigned(&self, _partitions: &[TopicPartition]) {}
 
     /// These are not read any more: their listeners have ended and their offsets are stored. Other members may read them
-    /// once this has returned.
+    /// once this has returned; it is cancelled after the [drain time-out](super::ConsumerConfig::drain_timeout).
     fn revoked<'a>(&'a self, _partitions: &'a [TopicPartition]) -> BoxFuture<'a, ()> {
         Box::pin(async {})
     }

@@ -86,8 +86,9 @@ impl ProducerConfig {
         self
     }
 
-    /// Whether messages for a broker that cannot be reached wait for it, in their order, until their time is over;
-    /// if not set they fail at once, or are [sent elsewhere](Self::retries).
+    /// Whether messages for a broker that cannot be reached wait for it, in their order, until their time is over, and for
+    /// a broker that offers the topic while none does; if not set they fail at once, or are
+    /// [sent elsewhere](Self::retries).
     #[must_use]
     pub fn wait_for_broker(mut self, wait: bool) -> Self {
         self.wait_for_broker = wait;

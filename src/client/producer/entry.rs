@@ -34,7 +34,7 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(
         message: Message,
-        timeout: Duration,
+        (started, timeout): (Instant, Duration),
         attempts_left: u32,
         reply: oneshot::Sender<Result<SendResult, ClientError>>,
         room: [OwnedSemaphorePermit; 2],
@@ -48,7 +48,7 @@ impl Entry {
             }
         };
         let topic = message.topic().as_str().into();
-        let started = Instant::now();
+        let deadline = after(started, timeout);
         Self {
             message,
             topic,
@@ -56,7 +56,7 @@ impl Entry {
             flag,
             started,
             timeout,
-            deadline: after(timeout),
+            deadline,
             tried: Vec::new(),
             attempts_left,
             reply,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 
-use super::Inner;
+use super::dispatch::{Inner, report_failure};
 use super::entry::Entry;
 use super::handle::SendResult;
 use crate::client::session::Session;
@@ -35,6 +35,7 @@ pub(super) struct Lane {
     /// For messages that go another way after a failure.
     producer: Weak<Inner>,
     wait_for_broker: bool,
+    /// Where the messages in flight are; `None` without any, so that a broker that left is left alone.
     client: Option<Arc<BrokerClient>>,
     in_flight: VecDeque<(PendingPut, Entry)>,
 }
@@ -54,7 +55,10 @@ impl Lane {
     pub(super) async fn run(mut self, mut queue: mpsc::UnboundedReceiver<Entry>) {
         while let Some(entry) = self.beside_answers(queue.recv()).await {
             match self.start(&entry).await {
-                Ok(pending) => self.in_flight.push_back((pending, entry)),
+                Ok((pending, client)) => {
+                    self.client = Some(client);
+                    self.in_flight.push_back((pending, entry));
+                }
                 Err(error) => self.fail(entry, error),
             }
         }
@@ -62,10 +66,10 @@ impl Lane {
     }
 
     /// Sends a message, in its turn.
-    async fn start(&mut self, entry: &Entry) -> Result<PendingPut, ClientError> {
+    async fn start(&mut self, entry: &Entry) -> Result<(PendingPut, Arc<BrokerClient>), ClientError> {
         loop {
             let error = match self.try_start(entry).await {
-                Ok(pending) => return Ok(pending),
+                Ok(started) => return Ok(started),
                 Err(error) => error,
             };
             if !self.wait_for_broker || !is_away(&error) || entry.left() <= WAIT_PAUSE {
@@ -75,7 +79,7 @@ impl Lane {
         }
     }
 
-    async fn try_start(&mut self, entry: &Entry) -> Result<PendingPut, ClientError> {
+    async fn try_start(&mut self, entry: &Entry) -> Result<(PendingPut, Arc<BrokerClient>), ClientError> {
         let session = Arc::clone(&self.session);
         let place = self.place;
         let connecting = timeout_at(entry.deadline(), async {
@@ -91,9 +95,8 @@ impl Lane {
             Err(_) => return Err(entry.timed_out("the broker was still being connected")),
         };
         // Two connections have no order between them.
-        if self.client.as_ref().is_none_or(|present| !Arc::ptr_eq(present, &client)) {
+        if self.client.as_ref().is_some_and(|present| !Arc::ptr_eq(present, &client)) {
             self.drain().await;
-            self.client = Some(Arc::clone(&client));
         }
         let asking = timeout_at(entry.deadline(), client.keeps_order());
         match self.beside_answers(asking).await {
@@ -116,11 +119,13 @@ impl Lane {
             Place::Server(index) => index,
         };
         let put = client.start_put_of(&entry.topic, index, entry.flag, entry.body.clone(), left);
-        let result = self.beside_answers(put).await;
-        if let Err(error) = &result {
-            self.give_up(&client, error);
+        match self.beside_answers(put).await {
+            Ok(pending) => Ok((pending, client)),
+            Err(error) => {
+                self.give_up(&client, &error);
+                Err(error)
+            }
         }
-        result
     }
 
     /// Awaits something while answers go on to be taken.
@@ -146,6 +151,7 @@ impl Lane {
     /// Takes the answer to the first message in flight.
     fn settle(&mut self, answer: Result<Sent, ClientError>) {
         let Some((_, entry)) = self.in_flight.pop_front() else { return };
+        let client = if self.in_flight.is_empty() { self.client.take() } else { self.client.clone() };
         match answer {
             Ok(sent) => {
                 let broker = match self.place {
@@ -159,7 +165,7 @@ impl Lane {
                 let _ = entry.reply.send(Ok(result));
             }
             Err(error) => {
-                if let Some(client) = self.client.clone() {
+                if let Some(client) = client {
                     self.give_up(&client, &error);
                 }
                 let error = match error {
@@ -187,7 +193,7 @@ impl Lane {
         match self.producer.upgrade() {
             Some(producer) => producer.failed(entry, self.place, error),
             // Nobody is left who could send it elsewhere.
-            None => super::report_failure(&*self.session, entry, error),
+            None => report_failure(&self.session, entry, error),
         }
     }
 
@@ -209,5 +215,9 @@ async fn first_answer(in_flight: &mut VecDeque<(PendingPut, Entry)>) -> Result<S
 
 /// Whether the broker could not be reached, so that the message was not sent and can wait for it.
 fn is_away(error: &ClientError) -> bool {
-    matches!(error, ClientError::Connect { .. } | ClientError::NotSent { .. } | ClientError::NoServer { .. })
+    match error {
+        ClientError::Connect { .. } | ClientError::NotSent { .. } | ClientError::NoServer { .. } => true,
+        ClientError::Cluster(_) => error.is_retryable(),
+        _ => false,
+    }
 }

@@ -51,6 +51,19 @@ impl PublishedTopic {
     }
 }
 
+impl PublishedTopic {
+    /// Waits until there is a partition; never returns if the topic is not kept up any more. Cancellation-safe.
+    pub(super) async fn offered(&self) {
+        if let Some(kept_up) = self.kept_up.get() {
+            let mut partitions = kept_up.partitions.clone();
+            if partitions.wait_for(|partitions| !partitions.is_empty()).await.is_ok() {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
 impl PublishedTopics {
     /// Publishes a topic, or joins those who did. An error leaves nothing behind, and another call tries again.
     pub(super) async fn publish(

@@ -1,6 +1,7 @@
 //! Which partition a message goes to (07 §5).
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use crate::client::Message;
@@ -12,6 +13,13 @@ pub trait PartitionSelector: fmt::Debug + Send + Sync {
     /// with [`ClientError::NoPartition`](crate::client::ClientError::NoPartition). A message that is sent once more after
     /// a failure is offered the partitions that were not tried yet, if there are any.
     fn select(&self, topic: &TopicName, partitions: &[Partition], message: &Message) -> Option<Partition>;
+}
+
+/// Shared by several producers.
+impl<S: PartitionSelector + ?Sized> PartitionSelector for Arc<S> {
+    fn select(&self, topic: &TopicName, partitions: &[Partition], message: &Message) -> Option<Partition> {
+        (**self).select(topic, partitions, message)
+    }
 }
 
 /// The partitions in turn, as the reference does it: the second one comes first, and all topics share one count.
@@ -102,7 +110,7 @@ mod tests {
 
     #[test]
     fn round_robin_begins_with_the_second_partition_as_the_reference_does() {
-        let selector = RoundRobinSelector::default();
+        let selector = Arc::new(RoundRobinSelector::default());
         let picks: Vec<_> = (0..4).map(|_| index(&selector, 3, "").unwrap()).collect();
         assert_eq!(picks, [1, 2, 0, 1]);
         // The count goes on over another list.

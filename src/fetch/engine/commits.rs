@@ -73,6 +73,18 @@ impl Commits {
         self.waiting.push_back(Job { of, then });
     }
 
+    /// Nobody is to wait for the end of a fence that may not come.
+    fn refuse_callers(&mut self) {
+        for job in std::mem::take(&mut self.waiting) {
+            match job.then {
+                Then::Caller(reply) => {
+                    let _caller_gone = reply.send(Err(FetchError::Fenced));
+                }
+                then => self.waiting.push_back(Job { of: job.of, then }),
+            }
+        }
+    }
+
     /// Takes back what a release wanted to commit, unless that is under way.
     pub(super) fn withdraw(&mut self, release: u64) -> bool {
         let before = self.waiting.len();
@@ -98,6 +110,9 @@ impl Scheduler {
     }
 
     pub(super) fn start_commits(&mut self) {
+        if self.is_fenced() {
+            self.commits.refuse_callers();
+        }
         while self.commits.under_way.is_none() && !self.is_fenced() {
             let Some(job) = self.commits.waiting.pop_front() else { return };
             let of = job.of.unwrap_or_else(|| self.slots.keys().cloned().collect());

@@ -25,6 +25,8 @@ pub(super) enum Delivered {
     NotRejected { reason: String, error: String },
     /// The listener takes nothing more of the partition.
     Suspended,
+    /// The batch was stopped before its end.
+    Stopped,
     /// The listener was stopped.
     Cancelled,
 }
@@ -45,6 +47,7 @@ async fn deliver(sink: Arc<dyn MessageSink>, batch: Arc<Batch>, rejection: Optio
             Verdict::Retry(reason) => return Delivered::Failed(reason),
             Verdict::Reject(reason) => reason,
             Verdict::Suspend => return Delivered::Suspended,
+            Verdict::Stopped => return Delivered::Stopped,
         },
     };
     let place = batch.handled_count();
@@ -100,7 +103,7 @@ impl Scheduler {
         let first = batch.messages().get(count);
         match result {
             Delivered::All => request.delivered(),
-            Delivered::Cancelled => {}
+            Delivered::Cancelled | Delivered::Stopped => {}
             Delivered::Suspended => slot.paused = true,
             Delivered::Failed(reason) => {
                 let times = request.delivery_failed(count > 0);
@@ -122,10 +125,8 @@ impl Scheduler {
                 if let Some(message) = first {
                     let (offset, id) = (message.offset, message.id);
                     slot.apply(count + 1);
-                    warn!(
-                        group = %self.group, partition = %of, %offset, %id, reason,
-                        "a message was rejected and is skipped; see where rejected messages go"
-                    );
+                    // Whoever put it away has said what there is to say.
+                    debug!(group = %self.group, partition = %of, %offset, %id, reason, "a message was rejected");
                     self.tell(&FetchEvent::Rejected { of: Arc::clone(of), offset, id, reason });
                 }
             }

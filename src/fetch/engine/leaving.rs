@@ -52,6 +52,7 @@ impl Scheduler {
             self.rest(&key);
             if let Some(slot) = self.slots.get_mut(&*key) {
                 slot.leaving = true;
+                slot.stop_delivery();
                 slot.again = None;
             }
             keys.push(key);

@@ -31,9 +31,6 @@ impl Scheduler {
             Command::Lose { of } => self.lose(&of),
             // Whatever waits for it goes on with the next turn.
             Command::Fenced => {}
-            Command::Commit { reply } if self.is_fenced() => {
-                let _caller_gone = reply.send(Err(FetchError::Fenced));
-            }
             Command::Commit { reply } => self.commits.want(None, Then::Caller(reply)),
             Command::Pause { of, pause, reply } => {
                 for of in &of {
@@ -88,7 +85,10 @@ impl Scheduler {
         }
         match (pause, &slot.stage) {
             (true, Stage::Loading(_)) => {}
-            (true, _) => self.rest(of),
+            (true, _) => {
+                slot.stop_delivery();
+                self.rest(of);
+            }
             (false, Stage::Idle) => self.schedule(&key, now),
             (false, _) => {}
         }
@@ -106,6 +106,7 @@ impl Scheduler {
         };
         info!(group = %self.group, partition = %of, from = %request.position().offset, %to, "goes on where the user wants");
         request.seek(to.offset());
+        slot.stop_delivery();
         if let Stage::Delivering { stale, .. } = &mut slot.stage {
             *stale = true;
             return Ok(());

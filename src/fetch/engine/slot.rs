@@ -105,6 +105,13 @@ impl Slot {
         }
     }
 
+    /// The listener gets no further message of its batch.
+    pub(super) fn stop_delivery(&self) {
+        if let Stage::Delivering { batch, .. } = &self.stage {
+            batch.stop();
+        }
+    }
+
     pub(super) fn is_delivering(&self) -> bool {
         matches!(self.stage, Stage::Delivering { .. })
     }

@@ -173,14 +173,17 @@ impl OffsetStorage for FileOffsets {
 }
 
 impl FileOffsets {
-    /// Works on the file, one caller after the other.
+    /// Works on the file, one caller after the other, also if nobody waits for it any more.
     async fn with_file<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Path, &mut Known) -> Result<T, OffsetFileError> + Send + 'static,
     ) -> Result<T, OffsetFileError> {
-        let mut known: OwnedMutexGuard<Known> = Arc::clone(&self.shared.known).lock_owned().await;
-        let path = self.shared.path.clone();
-        blocking(move || work(&path, &mut known)).await
+        let shared = Arc::clone(&self.shared);
+        let working = tokio::spawn(async move {
+            let mut known: OwnedMutexGuard<Known> = Arc::clone(&shared.known).lock_owned().await;
+            blocking(move || work(&shared.path, &mut known)).await
+        });
+        working.await.unwrap_or(Err(OffsetFileError::BrokenOff))
     }
 }
 

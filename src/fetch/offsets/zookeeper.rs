@@ -101,18 +101,13 @@ impl OffsetStorage for ZooKeeperOffsets {
         commits: &'a [OffsetCommit],
     ) -> BoxFuture<'a, Vec<Result<(), CommitError>>> {
         Box::pin(async move {
-            let mut writes = JoinSet::new();
-            for (place, commit) in commits.iter().enumerate() {
-                let (shared, group, commit) = (Arc::clone(&self.shared), group.clone(), commit.clone());
-                writes.spawn(async move { (place, shared.store(&group, &commit).await) });
-            }
             let lost =
                 || Err(CommitError::Failed("the write was broken off; it is repeated with the next commit".into()));
             let mut results: Vec<_> = commits.iter().map(|_| lost()).collect();
-            while let Some(joined) = writes.join_next().await {
-                if let Ok((place, result)) = joined
-                    && let Some(slot) = results.get_mut(place)
-                {
+            // A task of its own, so that it goes on when nobody waits for it any more.
+            let all = tokio::spawn(Arc::clone(&self.shared).store_all(group.clone(), commits.to_vec()));
+            for (place, result) in all.await.unwrap_or_default() {
+                if let Some(slot) = results.get_mut(place) {
                     *slot = result;
                 }
             }
@@ -135,6 +130,24 @@ impl Shared {
         let stored = stored.map_err(|reason| ZooKeeperOffsetError::Damaged { path: path.clone(), reason })?;
         self.remember(&path, Some(node.stat.version));
         Ok(Some(stored))
+    }
+
+    /// Each result with its place among the commits; what broke down is left out.
+    async fn store_all(
+        self: Arc<Self>,
+        group: GroupName,
+        commits: Vec<OffsetCommit>,
+    ) -> Vec<(usize, Result<(), CommitError>)> {
+        let mut writes = JoinSet::new();
+        for (place, commit) in commits.into_iter().enumerate() {
+            let (shared, group) = (Arc::clone(&self), group.clone());
+            writes.spawn(async move { (place, shared.store(&group, &commit).await) });
+        }
+        let mut results = Vec::new();
+        while let Some(joined) = writes.join_next().await {
+            results.extend(joined);
+        }
+        results
     }
 
     async fn store(&self, group: &GroupName, commit: &OffsetCommit) -> Result<(), CommitError> {
@@ -196,9 +209,10 @@ impl Shared {
             return Ok(true);
         }
         if found.is_none() || found != seen.sent {
+            let found = found.as_deref().unwrap_or_default();
             warn!(
                 path,
-                found = found.as_deref().unwrap_or("nothing"),
+                found,
                 ours = data,
                 "somebody else wrote an offset of a partition that this member owns, writing over it"
             );

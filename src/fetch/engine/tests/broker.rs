@@ -159,7 +159,7 @@ impl Broker {
         let until = Instant::now() + get.wait;
         loop {
             let news = self.news.notified();
-            if let Some(answer) = self.from_log(index, get) {
+            if let Some(answer) = self.stored(index, get) {
                 return Ok(answer);
             }
             if !self.holds || timeout(until.saturating_duration_since(Instant::now()), news).await.is_err() {
@@ -168,7 +168,7 @@ impl Broker {
         }
     }
 
-    fn from_log(&self, index: i32, get: Get<'_>) -> Option<Fetched> {
+    fn stored(&self, index: i32, get: Get<'_>) -> Option<Fetched> {
         let mut logs = lock(&self.logs);
         let bytes = &logs.entry(index).or_default().bytes;
         let Some(rest) = usize::try_from(get.offset.get()).ok().and_then(|offset| bytes.get(offset..)) else {

@@ -132,3 +132,19 @@ async fn behind_the_fence_nothing_begins_and_what_was_handled_is_committed_after
     rig.until(|rig| rig.listener.handled(0) == [1, 2, 3] && rig.listener.handled(1) == [4]).await;
     rig.until(|rig| rig.storage.offset(0) == Some(90)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_commit_that_the_fence_holds_up() {
+    let rig = rig();
+    *lock(&rig.storage.latency) = Duration::from_secs(2);
+    rig.broker.put(0, 1, 10);
+    rig.add([0], 1024).await;
+    rig.pass(100).await;
+    let fenced = async {
+        rig.pass(1000).await;
+        rig.engine.fence(true);
+    };
+    let (first, second, ()) = tokio::join!(rig.engine.commit(), rig.engine.commit(), fenced);
+    assert!(first.is_ok(), "it had begun");
+    assert!(matches!(second, Err(FetchError::Fenced)));
+}

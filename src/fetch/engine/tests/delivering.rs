@@ -54,6 +54,17 @@ async fn what_was_handled_before_a_failure_is_not_delivered_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_complaint_about_messages_that_are_all_handled_is_none() {
+    let rig = rig_with(Broker::new(false), |m| if m.id.get() == 1 { Act::Complain } else { Act::Handle }, options());
+    rig.broker.put(0, 1, 600);
+    rig.broker.put(0, 2, 600);
+    rig.add([0], 700).await;
+    rig.until(|rig| rig.listener.handled(0) == [1, 2]).await;
+    let given: Vec<_> = rig.listener.given().iter().map(|given| (given.at, given.redeliveries)).collect();
+    assert_eq!(given, [(0, 0), (0, 0)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rejected_message_is_not_delivered_again_and_the_next_one_follows_at_once() {
     let rig = rig_with(Broker::new(false), |m| if m.id.get() == 2 { Act::Reject } else { Act::Handle }, options());
     for id in 1..=3 {
@@ -167,4 +178,33 @@ async fn one_runner_serves_all_partitions_in_turn() {
     let order: Vec<_> = rig.listener.given().iter().take(20).map(|given| given.index).collect();
     assert_eq!(order, (0..20).collect::<Vec<_>>());
     assert_eq!(rig.listener.most(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_that_comes_back_waits_for_a_listener_that_could_not_be_cancelled() {
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let blocked = move |m: &crate::fetch::ReceivedMessage| {
+        if m.id.get() == 1 && m.from.partition.index.get() == 0 {
+            gate.lock().unwrap().recv().unwrap();
+        }
+        Act::Handle
+    };
+    let rig = rig_with(Broker::new(true), blocked, options());
+    rig.broker.put(0, 1, 10);
+    rig.add([0, 1], 1024).await;
+    rig.listener.until(|listener| listener.given().len() == 1).await;
+    rig.lose([0]).await;
+    rig.add([0], 1024).await;
+    rig.broker.put(1, 2, 10);
+    rig.until(|rig| rig.listener.handled(1) == [2]).await;
+    let is_ready = async || rig.engine.state(&of(0)).await.is_some_and(|s| s.status == PartitionStatus::Ready);
+    while !is_ready().await {
+        rig.pass(1).await;
+    }
+    assert_eq!((rig.listener.running(), rig.listener.given().len()), (1, 2));
+    open.send(()).unwrap();
+    open.send(()).unwrap();
+    // The listener itself sees to it that there is one batch at a time.
+    rig.until(|rig| rig.listener.handled(0) == [1, 1]).await;
 }

@@ -101,7 +101,7 @@ async fn behind_the_fence_a_release_waits_for_its_end_but_not_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_partition_is_cancelled_and_not_committed() {
     let rig = busy().await;
-    rig.engine.lose(&all([0])).await.unwrap();
+    rig.lose([0]).await;
     rig.until(|rig| rig.listener.running() == 0).await;
     rig.pass(60_000).await;
     assert_eq!((rig.storage.offset(0), rig.storage.offset(1)), (None, Some(30)));
@@ -114,7 +114,7 @@ async fn a_partition_lost_during_a_release_does_not_hold_it_up() {
     let rig = busy().await;
     let lost = async {
         rig.pass(1000).await;
-        rig.engine.lose(&all([0])).await.unwrap();
+        rig.lose([0]).await;
     };
     let start = Instant::now();
     let (released, ()) = tokio::join!(rig.release([0]), lost);
@@ -131,7 +131,7 @@ async fn a_partition_that_comes_back_begins_at_what_was_committed_last() {
     let back = async {
         rig.pass(1000).await;
         assert!(rig.storage.is_committing());
-        rig.engine.lose(&all([0])).await.unwrap();
+        rig.lose([0]).await;
         rig.add([0], 1024).await;
     };
     let (committed, ()) = tokio::join!(committed, back);
@@ -174,7 +174,7 @@ async fn a_stop_drains_and_commits_everything_and_then_nothing_works_any_more() 
     assert_eq!(released, Released::default());
     assert_eq!((rig.storage.offset(0), rig.storage.offset(1)), (Some(90), Some(30)));
     assert!(matches!(rig.engine.commit().await, Err(FetchError::Stopped)));
-    assert!(matches!(rig.engine.add(&all([7]), 1024).await, Err(FetchError::Stopped)));
+    assert!(matches!(rig.engine.add(&all([7]), 1024), Err(FetchError::Stopped)));
     assert_eq!(rig.engine.stop().await, Released::default());
     assert_eq!(rig.engine.states().await, []);
 }
@@ -192,6 +192,14 @@ async fn a_release_that_is_under_way_is_finished_by_a_stop() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_release_during_a_stop_is_answered() {
+    let rig = busy().await;
+    let (stopped, released) = tokio::join!(rig.engine.stop(), rig.release([0]));
+    assert_eq!((stopped.cancelled.len(), released.not_committed.len()), (1, 0));
+    assert_eq!((rig.storage.offset(0), rig.storage.offset(1)), (Some(30), Some(30)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dropped_engine_cancels_its_listeners_and_commits_nothing() {
     let rig = busy().await;
     let Rig { broker, listener, storage, engine, .. } = rig;
@@ -205,5 +213,5 @@ async fn a_dropped_engine_cancels_its_listeners_and_commits_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_size_of_nothing_is_refused() {
     let rig = rig();
-    assert!(matches!(rig.engine.add(&all([0]), 0).await, Err(FetchError::Size(0))));
+    assert!(matches!(rig.engine.add(&all([0]), 0), Err(FetchError::Size(0))));
 }

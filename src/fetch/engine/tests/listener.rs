@@ -19,6 +19,8 @@ pub(super) enum Act {
     Handle,
     Retry,
     Reject,
+    /// Handle it and complain all the same.
+    Complain,
     /// Handle it after a while.
     Slowly(Duration),
     /// Wait until the test opens the gate, then handle it.
@@ -130,6 +132,11 @@ impl Listener {
                 Act::Handle => {}
                 Act::Retry => return Verdict::Retry("not now".to_owned()),
                 Act::Reject => return Verdict::Reject("never".to_owned()),
+                Act::Complain => {
+                    batch.handled(place + 1);
+                    lock(&self.handled).push((given.index, given.id));
+                    return Verdict::Retry("what for?".to_owned());
+                }
                 Act::Slowly(time) => sleep(time).await,
                 Act::Gate => self.gate.notified().await,
                 Act::Panic => panic!("the listener's own fault"),

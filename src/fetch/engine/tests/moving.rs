@@ -28,13 +28,18 @@ async fn a_seek_backwards_delivers_again_from_there_and_is_committed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_seek_during_a_delivery_counts_and_what_the_listener_still_handles_does_not() {
-    let rig = rig_with(Broker::new(true), |m| if m.id.get() == 2 { Act::Gate } else { Act::Handle }, options());
+    let gated = |m: &crate::fetch::ReceivedMessage| matches!(m.id.get(), 2 | 3);
+    let rig = rig_with(Broker::new(true), move |m| if gated(m) { Act::Gate } else { Act::Handle }, options());
     for id in 1..=5 {
         rig.broker.put(0, id, 10);
     }
     rig.add([0], 1024).await;
     rig.listener.until(|listener| listener.given().len() == 2).await;
     rig.engine.seek(&of(0), SeekTo::Offset(Offset::new(120))).await.unwrap();
+    rig.listener.gate.notify_waiters();
+    rig.listener.until(|listener| listener.given().len() == 3).await;
+    rig.engine.commit().await.unwrap();
+    assert_eq!(rig.storage.stored(0), Some("-1-120".to_owned()));
     assert_eq!(rig.position(0).await.as_deref(), Some("-1-120"));
     rig.listener.gate.notify_waiters();
     rig.until(|rig| rig.listener.handled(0) == [1, 2, 3, 4, 5, 5]).await;

@@ -103,7 +103,7 @@ async fn disturb(rig: &Rig, random: &mut fastrand::Rng) {
         0 | 1 => rig.add([index], 1024).await,
         2 => rig.add(0..PARTITIONS, 512).await,
         3 => drop(rig.release([index]).await),
-        4 => rig.engine.lose(&all([index])).await.unwrap(),
+        4 => rig.lose([index]).await,
         5 => rig.broker.script(index, [Answer::Failure]),
         6 => rig.broker.script(index, [Answer::Silence]),
         7 => rig.broker.script(index, [Answer::Nothing, Answer::Failure]),

@@ -72,7 +72,18 @@ pub(super) fn rig_with(
 
 impl Rig {
     pub(super) async fn add(&self, indexes: impl IntoIterator<Item = i32>, size: i32) {
-        self.engine.add(&all(indexes), size).await.unwrap();
+        self.engine.add(&all(indexes), size).unwrap();
+        self.settle().await;
+    }
+
+    pub(super) async fn lose(&self, indexes: impl IntoIterator<Item = i32>) {
+        self.engine.lose(&all(indexes)).unwrap();
+        self.settle().await;
+    }
+
+    /// Whatever was asked for before has been taken note of.
+    async fn settle(&self) {
+        self.engine.states().await;
     }
 
     pub(super) async fn release(&self, indexes: impl IntoIterator<Item = i32>) -> Released {
