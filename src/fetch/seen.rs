@@ -37,8 +37,8 @@ struct State {
     by_use: BTreeMap<u64, Key>,
 }
 
-/// What consumers share unless told otherwise.
-static SHARED: LazyLock<Arc<RecentMessages>> = LazyLock::new(|| Arc::new(RecentMessages::default()));
+/// What consumers share unless told otherwise, by the cluster they read from.
+static SHARED: LazyLock<Mutex<HashMap<String, Arc<RecentMessages>>>> = LazyLock::new(Mutex::default);
 
 impl RecentMessages {
     /// What the reference keeps (`metaq.consumer.message_ids.lru_cache.size`).
@@ -49,9 +49,10 @@ impl RecentMessages {
         Self { capacity, state: Mutex::default() }
     }
 
-    /// The one that all consumers of the process share by default.
-    pub fn shared() -> Arc<Self> {
-        Arc::clone(&SHARED)
+    /// The one that all consumers of the process share by default that read from a cluster. Ids are unique within a cluster
+    /// only: brokers of two clusters may give the same one to two messages, and one would hide the other.
+    pub fn shared(cluster: &str) -> Arc<Self> {
+        Arc::clone(lock(&SHARED).entry(cluster.to_owned()).or_default())
     }
 }
 
@@ -132,6 +133,14 @@ mod tests {
         cache.insert(&group("g1"), MessageId::new(23));
         assert!(!cache.contains(&group("g12"), MessageId::new(3)));
         assert!(cache.contains(&group("g1"), MessageId::new(23)));
+    }
+
+    #[test]
+    fn clusters_do_not_hide_each_other_s_messages() {
+        let (one, other) = (RecentMessages::shared("zk-1:2181/meta"), RecentMessages::shared("zk-2:2181/meta"));
+        one.insert(&group("g"), MessageId::new(1));
+        assert!(RecentMessages::shared("zk-1:2181/meta").contains(&group("g"), MessageId::new(1)));
+        assert!(!other.contains(&group("g"), MessageId::new(1)));
     }
 
     #[test]

@@ -442,7 +442,8 @@ impl Core {
                         let root = self.session.root().clone();
                         Arc::new(ZooKeeperOffsets::new(Arc::clone(coordinator), root, self.id.clone()))
                     });
-                    let assignment = self.assignment(std::mem::take(subscriptions), storage, self.config.seen.clone());
+                    let seen = self.config.seen(&self.session.cluster_name());
+                    let assignment = self.assignment(std::mem::take(subscriptions), storage, seen);
                     let membership =
                         Membership { group: self.config.group().clone(), consumer_id: self.id.clone(), topics };
                     let options = DriverOptions {
