@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::ClientError;
 use super::config::AddressMapping;
 use crate::common::guard::lock;
 use crate::id::{BrokerId, BrokerUrl};
-use crate::zk::{BrokerAddresses, Cluster, ClusterError};
+use crate::zk::{BrokerAddresses, Cluster, ClusterError, SessionState};
 
 /// Shortest time between two reads of one broker's nodes.
 const REREAD_PAUSE: Duration = Duration::from_millis(500);
@@ -21,6 +22,7 @@ const REREAD_PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Directory {
     cluster: Cluster,
     mapping: Mapping,
+    sessions: watch::Receiver<SessionState>,
     brokers: Mutex<HashMap<BrokerId, Arc<Entry>>>,
 }
 
@@ -54,8 +56,8 @@ struct Known {
 }
 
 impl Directory {
-    pub(super) fn new(cluster: Cluster, mapping: Mapping) -> Self {
-        Self { cluster, mapping, brokers: Mutex::default() }
+    pub(super) fn new(cluster: Cluster, mapping: Mapping, sessions: watch::Receiver<SessionState>) -> Self {
+        Self { cluster, mapping, sessions, brokers: Mutex::default() }
     }
 
     /// Where a broker can be reached. While ZooKeeper does not answer, what was known last counts. Cancellation-safe.
@@ -75,7 +77,9 @@ impl Directory {
         // Changes in ZooKeeper bound their rate themselves, failures do not.
         let (doubts, changes) = (entry.doubts.load(Ordering::Acquire), entry.changes.load(Ordering::Acquire));
         let is_recent = read_at.is_some_and(|at| at.elapsed() < REREAD_PAUSE);
-        if let Some(known) = known.as_ref().filter(|known| is_recent && known.changes == changes) {
+        // Nobody waits for a ZooKeeper that is away if there is a chance without it.
+        let is_away = self.sessions.borrow().connected().is_none();
+        if let Some(known) = known.as_ref().filter(|known| is_away || is_recent && known.changes == changes) {
             return Ok(Arc::clone(&known.addresses));
         }
         let read = self.cluster.broker(broker).await;
@@ -164,3 +168,6 @@ impl std::fmt::Debug for Mapping {
         f.write_str(if self.0.is_some() { "Mapping(by the application)" } else { "Mapping(none)" })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,8 @@ impl Session {
             Discovery::Server(url) => (Brokers::One(url.authority()), None),
             Discovery::Coordinator(coordinator) => {
                 let cluster = Cluster::new(Arc::clone(&coordinator), config.root().clone());
-                let directory = Arc::new(Directory::new(cluster, Mapping(config.mapping().cloned())));
+                let mapping = Mapping(config.mapping().cloned());
+                let directory = Arc::new(Directory::new(cluster, mapping, coordinator.session()));
                 let upkeep = Upkeep {
                     sessions: coordinator.session(),
                     directory: Arc::clone(&directory),

@@ -15,9 +15,6 @@ pub trait MessageIdCache: fmt::Debug + Send + Sync {
 
     /// The group has handled the message.
     fn insert(&self, group: &GroupName, id: MessageId);
-
-    /// Forgets the messages of a group: it wants to read some of them again.
-    fn forget(&self, group: &GroupName);
 }
 
 /// Keeps the messages asked for or told last, of all groups together.
@@ -97,12 +94,6 @@ impl MessageIdCache for RecentMessages {
             state.by_key.remove(&oldest);
         }
     }
-
-    fn forget(&self, group: &GroupName) {
-        let mut state = lock(&self.state);
-        state.by_key.retain(|(of, _), _| of != group);
-        state.by_use.retain(|_, (of, _)| of != group);
-    }
 }
 
 #[cfg(test)]
@@ -141,17 +132,5 @@ mod tests {
         one.insert(&group("g"), MessageId::new(1));
         assert!(RecentMessages::shared("zk-1:2181/meta").contains(&group("g"), MessageId::new(1)));
         assert!(!other.contains(&group("g"), MessageId::new(1)));
-    }
-
-    #[test]
-    fn a_group_that_reads_again_is_forgotten_and_others_are_not() {
-        let cache = RecentMessages::new(NonZeroUsize::new(2).unwrap());
-        cache.insert(&group("a"), MessageId::new(1));
-        cache.insert(&group("b"), MessageId::new(1));
-        cache.forget(&group("a"));
-        assert!(!cache.contains(&group("a"), MessageId::new(1)));
-        assert!(cache.contains(&group("b"), MessageId::new(1)));
-        cache.insert(&group("b"), MessageId::new(2));
-        assert!(cache.contains(&group("b"), MessageId::new(1)));
     }
 }

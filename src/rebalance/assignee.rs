@@ -20,7 +20,8 @@ pub trait Assignee: fmt::Debug + Send + Sync {
     fn release<'a>(&'a self, partitions: &'a [TopicPartition]) -> BoxFuture<'a, ()>;
 
     /// The member does not own these any more: stop at once, commit nothing. Of partitions that are being released this
-    /// ends the waiting for listeners; they are not assigned again before that release has returned.
+    /// ends the waiting for listeners; they are not assigned again before that release has returned. If it has
+    /// returned at the same moment, there is nothing left to do.
     fn lost(&self, partitions: &[TopicPartition]);
 
     /// While fenced, nothing is delivered and nothing committed: the session may be over without our knowing.

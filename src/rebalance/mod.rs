@@ -20,6 +20,8 @@ mod machine_room;
 mod order;
 mod plan;
 mod range;
+#[cfg(test)]
+mod simulated;
 mod strategy;
 #[cfg(test)]
 mod testing;

@@ -67,7 +67,7 @@ pub enum NodeKind {
 }
 
 /// Identity of a session, as [`NodeStat::ephemeral_owner`] names it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub i64);
 
 impl fmt::Display for SessionId {

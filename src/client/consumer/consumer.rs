@@ -517,7 +517,7 @@ impl Core {
             subscriptions,
             reject: Arc::clone(&self.config.reject),
             seen,
-            replays: Mutex::default(),
+            progress: Mutex::default(),
         });
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
         let options = FetchOptions { observer: Some(observer), ..self.options.clone() };

@@ -44,6 +44,8 @@ const PRODUCER: &str = "Producer";
 ///
 /// Messages that one task sends one after the other go to each partition in this order, also when their results are
 /// awaited later ([`start_send`](Self::start_send)); except those that are sent [once more](ProducerConfig::retries).
+///
+/// Dropping the last clone waits for nobody: what was handed over is still sent, as long as the factory lives.
 #[derive(Debug, Clone)]
 pub struct Producer {
     handle: Arc<Handle>,

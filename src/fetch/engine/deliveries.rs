@@ -125,10 +125,8 @@ impl Scheduler {
                 if let Some(message) = first {
                     let (offset, id) = (message.offset, message.id);
                     slot.apply(count + 1);
-                    warn!(
-                        group = %self.group, partition = %of, %offset, %id, reason,
-                        "a message was rejected and is skipped; see where rejected messages go"
-                    );
+                    // Whoever put it away has said what there is to say.
+                    debug!(group = %self.group, partition = %of, %offset, %id, reason, "a message was rejected");
                     self.tell(&FetchEvent::Rejected { of: Arc::clone(of), offset, id, reason });
                 }
             }

@@ -124,7 +124,7 @@ impl Scheduler {
         tokio::pin!(timer);
         loop {
             self.proceed(Instant::now());
-            if self.ended && self.releases.is_empty() {
+            if self.ended {
                 return;
             }
             let wake = self.next_wake();

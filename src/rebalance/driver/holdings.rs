@@ -61,6 +61,11 @@ impl Holdings {
         self.each.iter().filter(|(_, holding)| is_owned(holding)).map(|(of, _)| of.clone()).collect()
     }
 
+    /// How many the assignee is giving up.
+    pub(super) fn releasing(&self) -> usize {
+        self.each.values().filter(|holding| matches!(holding, Holding::Releasing { lost: false })).count()
+    }
+
     /// What counts as owned when a plan is made: what is being given up has to be claimed again.
     pub(super) fn kept(&self) -> BTreeSet<TopicPartition> {
         let owned = self.each.iter().filter(|(_, holding)| matches!(holding, Holding::Owned(_)));

@@ -10,6 +10,9 @@ use super::watches::{Armed, Fired};
 use crate::id::TopicPartition;
 use crate::zk::SessionId;
 
+/// Readings in a row that may be thrown away because something has changed meanwhile.
+const STALE_READINGS: u32 = 10;
+
 /// Where the id node stands. Operations on it and readings of the group never overlap.
 #[derive(Debug, Default)]
 pub(super) enum Standing {
@@ -37,6 +40,12 @@ pub(super) struct Member {
     /// When another member was first seen in our place.
     pub(super) foreign_since: Option<Instant>,
     armed: BTreeMap<List, Armed>,
+    /// Something has changed since the reading that is under way began.
+    is_changed: bool,
+    /// Readings in a row that were out of date when they ended.
+    stale: u32,
+    /// The last reading missed partitions of ours.
+    has_missed: bool,
     unclaimed: Unclaimed,
 }
 
@@ -59,6 +68,31 @@ impl Member {
     /// The group has to be read at that time, if not earlier.
     pub(super) fn read_by(&mut self, at: Instant) {
         self.read_at = Some(self.read_at.map_or(at, |present| present.min(at)));
+    }
+
+    /// Something that a reading sees has changed.
+    pub(super) fn changed(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// A reading begins.
+    pub(super) fn reading(&mut self) {
+        self.read_at = None;
+        self.is_changed = false;
+    }
+
+    /// Whether the reading that has just ended is out of date, so that it is better to wait for the next one. Where
+    /// something changes all the time, it has to do.
+    pub(super) fn is_stale(&mut self) -> bool {
+        self.stale = if self.is_changed && self.stale < STALE_READINGS { self.stale + 1 } else { 0 };
+        self.stale > 0
+    }
+
+    /// Whether a reading that misses partitions of ours has to be confirmed by another one: it may have come just between
+    /// the deletion of a broker's node and its creation.
+    pub(super) fn must_confirm(&mut self, misses: bool) -> bool {
+        let has_missed = std::mem::replace(&mut self.has_missed, misses);
+        misses && !has_missed
     }
 
     pub(super) fn armed(&self) -> BTreeSet<List> {

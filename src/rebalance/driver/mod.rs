@@ -155,3 +155,6 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -133,12 +133,18 @@ impl Task {
                 warn!(path, reason, "skip unreadable topic node");
             }
         }
-        if self.leaving.is_some() {
+        if self.leaving.is_some() || self.member.is_stale() {
             return;
         }
         if !view.is_member {
             // Somebody has deleted our node. What is ours stays so until a plan says otherwise.
             self.member.standing = Standing::Absent;
+            return;
+        }
+        let is_gone =
+            |of: &TopicPartition| view.topics.get(&of.topic).is_none_or(|g| !g.partitions.contains(&of.partition));
+        if self.member.must_confirm(self.holdings.kept().iter().any(is_gone)) {
+            self.member.read_by(Instant::now() + SETTLE);
             return;
         }
         self.healthy();
@@ -229,6 +235,7 @@ impl Task {
         match &fired.what {
             Watched::List(list) => {
                 if self.member.list_fired(list, fired) {
+                    self.member.changed();
                     self.member.read_by(Instant::now() + SETTLE);
                 }
             }

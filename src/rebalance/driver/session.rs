@@ -52,12 +52,11 @@ impl Task {
         self.connected = false;
         let Some(session) = self.session.take() else { return };
         self.fence.session_over();
-        let lost = self.holdings.session_over();
-        if !lost.is_empty() {
-            self.assignee.lost(&lost);
+        let lost = self.lose_everything();
+        if lost > 0 {
             info!(
                 group = %self.membership.group, consumer = self.membership.consumer_id, session = %session.id,
-                partitions = lost.len(), "zookeeper session is over, all partitions are lost"
+                partitions = lost, "zookeeper session is over, all partitions are lost"
             );
         }
         self.operations.shutdown().await;
@@ -67,5 +66,17 @@ impl Task {
         if self.former.len() > super::task::FORMER_SESSIONS {
             self.former.remove(0);
         }
+    }
+
+    /// Tells the assignee what it must not read any more; how much that was.
+    pub(super) fn lose_everything(&mut self) -> usize {
+        while let Some(released) = self.releases.try_join_next() {
+            self.release_done(released);
+        }
+        let lost = self.holdings.session_over();
+        if !lost.is_empty() {
+            self.assignee.lost(&lost);
+        }
+        lost.len()
     }
 }

@@ -16,6 +16,8 @@ pub struct DriverState {
     pub wanted: Arc<BTreeSet<TopicPartition>>,
     /// What it owns: assigned, and neither released nor lost.
     pub owned: Arc<BTreeSet<TopicPartition>>,
+    /// How many of these it is giving up just now.
+    pub releasing: usize,
     /// Whether deliveries and commits are stopped, because the session may be over.
     pub fenced: bool,
     /// The latest rebalance.
@@ -30,7 +32,7 @@ impl DriverState {
 
     /// Whether it owns exactly what the plan gives it.
     pub fn is_settled(&self) -> bool {
-        self.phase == Phase::Member && self.wanted == self.owned
+        self.phase == Phase::Member && self.releasing == 0 && self.wanted == self.owned
     }
 }
 

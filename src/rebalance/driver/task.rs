@@ -237,7 +237,7 @@ impl Task {
                 self.operations.spawn(async move { Done::Registered(nodes.register(may_be_ours).await) });
             }
             Standing::Registered if self.member.read_at.is_some_and(|at| at <= now) => {
-                self.member.read_at = None;
+                self.member.reading();
                 self.member.busy = true;
                 let armed = self.member.armed();
                 self.operations.spawn(async move { Done::Viewed(nodes.view(armed).await) });
@@ -293,6 +293,7 @@ impl Task {
             state.phase = phase;
             state.fenced = self.fence.up;
             state.rebalance = self.rebalance;
+            state.releasing = self.holdings.releasing();
             if *state.owned != owned {
                 state.owned = Arc::new(owned);
             }
@@ -325,9 +326,6 @@ impl Task {
 /// Whatever ends the task: nobody keeps the partitions any more.
 impl Drop for Task {
     fn drop(&mut self) {
-        let lost = self.holdings.session_over();
-        if !lost.is_empty() {
-            self.assignee.lost(&lost);
-        }
+        self.lose_everything();
     }
 }

@@ -194,7 +194,7 @@ async fn a_partition_that_comes_back_waits_for_a_listener_that_could_not_be_canc
     rig.broker.put(0, 1, 10);
     rig.add([0, 1], 1024).await;
     rig.listener.until(|listener| listener.given().len() == 1).await;
-    rig.engine.lose(&[of(0)]).await.unwrap();
+    rig.lose([0]).await;
     rig.add([0], 1024).await;
     rig.broker.put(1, 2, 10);
     rig.until(|rig| rig.listener.handled(1) == [2]).await;

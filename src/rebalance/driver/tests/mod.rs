@@ -1,0 +1,6 @@
+//! Drivers on a simulated service and clock.
+
+mod mixed;
+mod model;
+mod scenarios;
+mod world;

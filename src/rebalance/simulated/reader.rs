@@ -1,0 +1,231 @@
+//! Who reads what.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_core::future::BoxFuture;
+use tokio::time::{Instant, sleep};
+
+use super::client::Client;
+use crate::id::TopicPartition;
+use crate::rebalance::Assignee;
+use crate::zk::SessionId;
+
+/// Everybody who reads, and what was wrong with that.
+#[derive(Debug, Default)]
+pub(crate) struct Readers {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    reading: BTreeMap<TopicPartition, BTreeMap<String, Reading>>,
+    violations: Vec<String>,
+    excused: usize,
+    with_java: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Reading {
+    by: Arc<Who>,
+    session: Option<SessionId>,
+    releasing: bool,
+}
+
+#[derive(Debug)]
+struct Who {
+    name: String,
+    client: Arc<Client>,
+    is_java: bool,
+    fenced: AtomicBool,
+    dead: AtomicBool,
+    log: Mutex<Vec<(Instant, &'static str, TopicPartition)>>,
+}
+
+/// The assignee of one member. It takes a while to release.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader {
+    readers: Arc<Readers>,
+    who: Arc<Who>,
+    drain: Arc<dyn Drain>,
+}
+
+/// How long the next release takes.
+pub(crate) trait Drain: std::fmt::Debug + Send + Sync {
+    fn next(&self) -> Duration;
+}
+
+impl Drain for Duration {
+    fn next(&self) -> Duration {
+        *self
+    }
+}
+
+/// Releases that take any time up to this, in milliseconds.
+#[derive(Debug)]
+pub(crate) struct UpTo(pub(crate) u64, pub(crate) Mutex<fastrand::Rng>);
+
+impl Drain for UpTo {
+    fn next(&self) -> Duration {
+        Duration::from_millis(self.1.lock().unwrap().u64(0..=self.0))
+    }
+}
+
+impl Readers {
+    /// What was wrong since the last time.
+    pub(crate) fn violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().violations)
+    }
+
+    /// How often two members read the same because one of them had lost its session unawares.
+    pub(crate) fn excused(&self) -> usize {
+        self.state.lock().unwrap().excused
+    }
+
+    /// How often a Java member and another one read the same.
+    pub(crate) fn with_java(&self) -> usize {
+        self.state.lock().unwrap().with_java
+    }
+
+    /// What a member reads.
+    pub(crate) fn of(&self, name: &str) -> BTreeSet<TopicPartition> {
+        let state = self.state.lock().unwrap();
+        let reading = state.reading.iter().filter(|(_, readers)| readers.contains_key(name));
+        reading.map(|(of, _)| of.clone()).collect()
+    }
+}
+
+impl State {
+    fn wrong(&mut self, who: &Who, what: &str, of: &TopicPartition) {
+        self.violations.push(format!("{}: {what} {of}", who.name));
+    }
+
+    fn check(&mut self, of: &TopicPartition) {
+        let Some(readers) = self.reading.get(of) else { return };
+        let awake: Vec<_> = readers.values().filter(|reading| !reading.by.fenced.load(Ordering::Relaxed)).collect();
+        if awake.len() < 2 {
+            return;
+        }
+        let is_excused =
+            |reading: &&&Reading| reading.session.is_some_and(|session| reading.by.client.lost_unawares(session));
+        if awake.iter().any(|reading| reading.by.is_java) {
+            self.with_java += 1;
+        } else if awake.iter().filter(is_excused).count() + 1 >= awake.len() {
+            self.excused += 1;
+        } else {
+            let names: Vec<_> = awake.iter().map(|reading| &reading.by.name).collect();
+            self.violations.push(format!("{of} is read by {names:?}"));
+        }
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(
+        readers: &Arc<Readers>,
+        name: &str,
+        client: &Arc<Client>,
+        drain: Arc<dyn Drain>,
+        is_java: bool,
+    ) -> Self {
+        let who = Who {
+            name: name.to_owned(),
+            client: client.clone(),
+            is_java,
+            fenced: AtomicBool::new(false),
+            dead: AtomicBool::new(false),
+            log: Mutex::default(),
+        };
+        Self { readers: readers.clone(), who: Arc::new(who), drain }
+    }
+
+    /// The process is gone.
+    pub(crate) fn kill(&self) {
+        self.who.dead.store(true, Ordering::Relaxed);
+        for readers in self.readers.state.lock().unwrap().reading.values_mut() {
+            readers.remove(&self.who.name);
+        }
+    }
+
+    /// What it reads.
+    pub(crate) fn reads(&self) -> BTreeSet<TopicPartition> {
+        self.readers.of(&self.who.name)
+    }
+
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.who.fenced.load(Ordering::Relaxed)
+    }
+
+    /// What happened to the partitions since the last time.
+    pub(crate) fn log(&self) -> Vec<(Instant, &'static str, TopicPartition)> {
+        std::mem::take(&mut self.who.log.lock().unwrap())
+    }
+
+    fn each(
+        &self,
+        what: &'static str,
+        partitions: &[TopicPartition],
+        mut change: impl FnMut(&mut State, &TopicPartition),
+    ) {
+        if self.who.dead.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut state = self.readers.state.lock().unwrap();
+        for of in partitions {
+            self.who.log.lock().unwrap().push((Instant::now(), what, of.clone()));
+            change(&mut state, of);
+            state.check(of);
+        }
+    }
+}
+
+impl Assignee for Reader {
+    fn assigned(&self, partitions: &[TopicPartition]) {
+        self.each("assigned", partitions, |state, of| {
+            let reading = Reading { by: self.who.clone(), session: self.who.client.session_id(), releasing: false };
+            let readers = state.reading.entry(of.clone()).or_default();
+            if readers.insert(self.who.name.clone(), reading).is_some() {
+                state.wrong(&self.who, "assigned twice", of);
+            }
+        });
+    }
+
+    fn release<'a>(&'a self, partitions: &'a [TopicPartition]) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.each("release", partitions, |state, of| {
+                let reading = state.reading.get_mut(of).and_then(|readers| readers.get_mut(&self.who.name));
+                match reading {
+                    Some(reading) if !reading.releasing => reading.releasing = true,
+                    _ => state.wrong(&self.who, "released without being assigned", of),
+                }
+            });
+            sleep(self.drain.next()).await;
+            self.who.client.thawed().await;
+            self.each("released", partitions, |state, of| {
+                let readers = state.reading.entry(of.clone()).or_default();
+                if readers.get(&self.who.name).is_some_and(|reading| reading.releasing) {
+                    readers.remove(&self.who.name);
+                }
+            });
+        })
+    }
+
+    fn lost(&self, partitions: &[TopicPartition]) {
+        self.each("lost", partitions, |state, of| {
+            if state.reading.get_mut(of).and_then(|readers| readers.remove(&self.who.name)).is_none() {
+                state.wrong(&self.who, "lost without being assigned", of);
+            }
+        });
+    }
+
+    fn fence(&self, fenced: bool) {
+        let before = self.who.fenced.swap(fenced, Ordering::Relaxed);
+        let mine: Vec<_> = self.readers.of(&self.who.name).into_iter().collect();
+        self.each(if fenced { "fenced" } else { "unfenced" }, &mine, |_, _| {});
+        if before == fenced {
+            let mut state = self.readers.state.lock().unwrap();
+            state.violations.push(format!("{}: fence({fenced}) twice", self.who.name));
+        }
+    }
+}
