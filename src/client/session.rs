@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
-use super::config::ClientConfig;
+use super::config::{ClientConfig, Target};
 use super::connections::{Connections, FACTORY};
 use super::consumer::Subscriptions;
 use super::directory::{Directory, Mapping};
@@ -128,6 +128,14 @@ impl Session {
     /// Directory of the cluster's nodes.
     pub(crate) fn root(&self) -> &Root {
         self.config.root()
+    }
+
+    /// What tells this cluster from others: where its ZooKeeper is, and where it is in there; or its one broker.
+    pub(crate) fn cluster_name(&self) -> String {
+        match self.config.target() {
+            Target::ZooKeeper(servers) => format!("{servers}{}", self.root()),
+            Target::Server(url) => url.to_string(),
+        }
     }
 
     /// The settings.

@@ -15,9 +15,6 @@ pub trait MessageIdCache: fmt::Debug + Send + Sync {
 
     /// The group has handled the message.
     fn insert(&self, group: &GroupName, id: MessageId);
-
-    /// Forgets the messages of a group: it wants to read some of them again.
-    fn forget(&self, group: &GroupName);
 }
 
 /// Keeps the messages asked for or told last, of all groups together.
@@ -37,8 +34,8 @@ struct State {
     by_use: BTreeMap<u64, Key>,
 }
 
-/// What consumers share unless told otherwise.
-static SHARED: LazyLock<Arc<RecentMessages>> = LazyLock::new(|| Arc::new(RecentMessages::default()));
+/// What consumers share unless told otherwise, by the cluster they read from.
+static SHARED: LazyLock<Mutex<HashMap<String, Arc<RecentMessages>>>> = LazyLock::new(Mutex::default);
 
 impl RecentMessages {
     /// What the reference keeps (`metaq.consumer.message_ids.lru_cache.size`).
@@ -49,9 +46,10 @@ impl RecentMessages {
         Self { capacity, state: Mutex::default() }
     }
 
-    /// The one that all consumers of the process share by default.
-    pub fn shared() -> Arc<Self> {
-        Arc::clone(&SHARED)
+    /// The one that all consumers of the process share by default that read from a cluster. Ids are unique within a cluster
+    /// only: brokers of two clusters may give the same one to two messages, and one would hide the other.
+    pub fn shared(cluster: &str) -> Arc<Self> {
+        Arc::clone(lock(&SHARED).entry(cluster.to_owned()).or_default())
     }
 }
 
@@ -96,12 +94,6 @@ impl MessageIdCache for RecentMessages {
             state.by_key.remove(&oldest);
         }
     }
-
-    fn forget(&self, group: &GroupName) {
-        let mut state = lock(&self.state);
-        state.by_key.retain(|(of, _), _| of != group);
-        state.by_use.retain(|_, (of, _)| of != group);
-    }
 }
 
 #[cfg(test)]
@@ -135,14 +127,10 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_reads_again_is_forgotten_and_others_are_not() {
-        let cache = RecentMessages::new(NonZeroUsize::new(2).unwrap());
-        cache.insert(&group("a"), MessageId::new(1));
-        cache.insert(&group("b"), MessageId::new(1));
-        cache.forget(&group("a"));
-        assert!(!cache.contains(&group("a"), MessageId::new(1)));
-        assert!(cache.contains(&group("b"), MessageId::new(1)));
-        cache.insert(&group("b"), MessageId::new(2));
-        assert!(cache.contains(&group("b"), MessageId::new(1)));
+    fn clusters_do_not_hide_each_other_s_messages() {
+        let (one, other) = (RecentMessages::shared("zk-1:2181/meta"), RecentMessages::shared("zk-2:2181/meta"));
+        one.insert(&group("g"), MessageId::new(1));
+        assert!(RecentMessages::shared("zk-1:2181/meta").contains(&group("g"), MessageId::new(1)));
+        assert!(!other.contains(&group("g"), MessageId::new(1)));
     }
 }

@@ -62,6 +62,7 @@ impl Assignment {
             }
             Err(error) => debug!(%error, "partitions released by the end of the engine"),
         }
+        self.forget(partitions);
     }
 
     /// From now on it counts for the whole consumer how partitions are released.
@@ -72,6 +73,12 @@ impl Assignment {
     /// What came of the releases since.
     pub(super) fn released_at_the_end(&self) -> Released {
         lock(&self.at_the_end).take().unwrap_or_default()
+    }
+
+    fn forget(&self, partitions: &[TopicPartition]) {
+        for of in partitions {
+            self.dispatch.forget(of);
+        }
     }
 }
 

@@ -23,8 +23,17 @@ pub struct ConsumerConfig {
     pub(super) strategy: Arc<dyn LoadBalanceStrategy>,
     pub(super) partition: Option<Partition>,
     pub(super) reject: Arc<dyn RejectHandler>,
-    pub(super) seen: Option<Arc<dyn MessageIdCache>>,
+    pub(super) suppression: Suppression,
     pub(super) rebalance_listener: Option<Arc<dyn RebalanceListener>>,
+}
+
+/// Where handled messages are remembered.
+#[derive(Debug, Clone)]
+pub(super) enum Suppression {
+    /// In what the process shares.
+    Shared,
+    /// As the application says.
+    Own(Option<Arc<dyn MessageIdCache>>),
 }
 
 impl ConsumerConfig {
@@ -41,7 +50,7 @@ impl ConsumerConfig {
             strategy: Arc::new(RangeStrategy),
             partition: None,
             reject: Arc::new(LogRejected),
-            seen: Some(RecentMessages::shared()),
+            suppression: Suppression::Shared,
             rebalance_listener: None,
         })
     }
@@ -164,11 +173,11 @@ impl ConsumerConfig {
     }
 
     /// Remembers handled messages here, so that one that comes again, from this or another consumer of the same group in
-    /// the process, is not delivered again; `None` switches that off. Default: a cache of 4 096 messages that the process
-    /// shares. Partitions chosen by hand are read again on purpose: for them there is none.
+    /// the process, is not delivered again; `None` switches that off. Default: a cache of 4 096 messages that all consumers
+    /// of the process share that read from the same cluster (`zkConnect` and `zkRoot`). Partitions chosen by hand are read again on purpose: for them there is none.
     #[must_use]
     pub fn duplicate_suppression(mut self, seen: Option<Arc<dyn MessageIdCache>>) -> Self {
-        self.seen = seen;
+        self.suppression = Suppression::Own(seen);
         self
     }
 
@@ -185,6 +194,14 @@ impl ConsumerConfig {
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.fetch.max_read_buffer_size = bytes;
         self
+    }
+
+    /// Where to remember handled messages of a cluster.
+    pub(super) fn seen(&self, cluster: &str) -> Option<Arc<dyn MessageIdCache>> {
+        match &self.suppression {
+            Suppression::Shared => Some(RecentMessages::shared(cluster)),
+            Suppression::Own(seen) => seen.clone(),
+        }
     }
 
     /// Checks what only a consumer can be told of, and yields what its engine works with.

@@ -442,7 +442,8 @@ impl Core {
                         let root = self.session.root().clone();
                         Arc::new(ZooKeeperOffsets::new(Arc::clone(coordinator), root, self.id.clone()))
                     });
-                    let assignment = self.assignment(std::mem::take(subscriptions), storage, self.config.seen.clone());
+                    let seen = self.config.seen(&self.session.cluster_name());
+                    let assignment = self.assignment(std::mem::take(subscriptions), storage, seen);
                     let membership =
                         Membership { group: self.config.group().clone(), consumer_id: self.id.clone(), topics };
                     let options = DriverOptions {
@@ -516,7 +517,7 @@ impl Core {
             subscriptions,
             reject: Arc::clone(&self.config.reject),
             seen,
-            replays: Mutex::default(),
+            progress: Mutex::default(),
         });
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
         let options = FetchOptions { observer: Some(observer), ..self.options.clone() };

@@ -13,7 +13,7 @@ use super::reject::RejectHandler;
 use super::stream::{Fed, StreamFeed};
 use crate::common::guard::lock;
 use crate::fetch::{Batch, MessageIdCache, MessageSink, ReceivedMessage, RejectError, Verdict};
-use crate::id::{GroupName, TopicName};
+use crate::id::{GroupName, Offset, TopicName, TopicPartition};
 
 /// What takes the messages of a topic.
 pub(super) enum Handler {
@@ -63,44 +63,36 @@ pub(super) struct Dispatch {
     pub(super) subscriptions: HashMap<TopicName, Subscription>,
     pub(super) reject: Arc<dyn RejectHandler>,
     pub(super) seen: Option<Arc<dyn MessageIdCache>>,
-    pub(super) replays: Mutex<Replays>,
+    pub(super) progress: Mutex<HashMap<TopicPartition, Progress>>,
 }
 
-/// The application's wishes to read messages again.
-#[derive(Debug, Default)]
-pub(super) struct Replays {
-    /// How many there were.
-    count: u64,
-    /// Those that are being carried out.
-    under_way: usize,
+/// How far a partition has come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Progress {
+    /// The end of the last batch that was begun.
+    reached: Offset,
+    /// Up to where messages are read again on purpose: the cache of seen ones must not hide them.
+    replayed_until: Offset,
 }
 
-impl Replays {
-    /// What a batch that begins now belongs to; `None` while nobody can say whether it is read again.
-    fn now(&self) -> Option<u64> {
-        (self.under_way == 0).then_some(self.count)
+impl Default for Progress {
+    fn default() -> Self {
+        Self { reached: Offset::ZERO, replayed_until: Offset::ZERO }
     }
 }
 
 impl Dispatch {
-    /// The application wants to read messages again, for which `go` sets the place: that they were handled must not hide
-    /// them. What is in hand meanwhile is not remembered, for it may be among them. As cancellation-safe as `go`.
-    pub(super) async fn read_again<T>(&self, go: impl Future<Output = T>) -> T {
-        struct UnderWay<'a>(&'a Mutex<Replays>);
-        impl Drop for UnderWay<'_> {
-            fn drop(&mut self) {
-                lock(self.0).under_way -= 1;
-            }
+    /// The user is about to go elsewhere: nothing is hidden until it is known how far messages may have been seen.
+    pub(super) fn before_seek(&self, of: &TopicPartition) {
+        lock(&self.progress).entry(of.clone()).or_default().replayed_until = Offset::LATEST;
+    }
+
+    /// The user went elsewhere from `position`: what lies before it, and whatever was handed to a listener until now, is
+    /// delivered again.
+    pub(super) fn after_seek(&self, of: &TopicPartition, position: Offset) {
+        if let Some(progress) = lock(&self.progress).get_mut(of) {
+            progress.replayed_until = progress.reached.max(position);
         }
-        let Some(seen) = &self.seen else { return go.await };
-        let _under_way = {
-            let mut replays = lock(&self.replays);
-            replays.count += 1;
-            replays.under_way += 1;
-            seen.forget(&self.group);
-            UnderWay(&self.replays)
-        };
-        go.await
     }
 
     /// Whether a topic is subscribed to.
@@ -113,10 +105,25 @@ impl Dispatch {
         self.subscriptions.get(topic).map_or(0, |subscription| subscription.max_size)
     }
 
+    /// Forgets a partition that is given up.
+    pub(super) fn forget(&self, of: &TopicPartition) {
+        lock(&self.progress).remove(of);
+    }
+
+    /// A batch begins. Returns up to where the cache of seen messages counts for nothing.
+    fn begin(&self, of: &TopicPartition, batch: &Batch) -> Offset {
+        let end = batch.messages().last().map_or(Offset::ZERO, |last| last.next_offset);
+        let mut progress = lock(&self.progress);
+        let progress = progress.entry(of.clone()).or_default();
+        progress.reached = progress.reached.max(end);
+        progress.replayed_until
+    }
+
     /// Whether the listener is to see a message.
-    fn wants(&self, subscription: &Subscription, message: &ReceivedMessage, replays: Option<u64>) -> bool {
+    fn wants(&self, subscription: &Subscription, message: &ReceivedMessage, replayed_until: Offset) -> bool {
+        let replayed = message.offset < replayed_until;
         // A message that failed was not seen to its end, whatever another member of this process says.
-        let seen = replays.is_some()
+        let seen = !replayed
             && message.redeliveries == 0
             && self.seen.as_ref().is_some_and(|seen| seen.contains(&self.group, message.id));
         if seen {
@@ -126,11 +133,8 @@ impl Dispatch {
         subscription.filter.as_deref().is_none_or(accept)
     }
 
-    /// A message of a batch that began then is handled.
-    fn done(&self, message: &ReceivedMessage, then: Option<u64>) {
-        let Some(seen) = &self.seen else { return };
-        let replays = lock(&self.replays);
-        if then.is_some() && replays.now() == then {
+    fn done(&self, message: &ReceivedMessage) {
+        if let Some(seen) = &self.seen {
             seen.insert(&self.group, message.id);
         }
     }
@@ -140,12 +144,12 @@ impl Dispatch {
         subscription: &Subscription,
         handler: &OneByOne,
         batch: &Batch,
-        replays: Option<u64>,
+        replayed_until: Offset,
     ) -> Verdict {
         for (index, message) in batch.messages().iter().enumerate() {
-            if self.wants(subscription, message, replays) {
+            if self.wants(subscription, message, replayed_until) {
                 match handler.handle(message.clone(), batch).await {
-                    Ok(Action::Ack) => self.done(message, replays),
+                    Ok(Action::Ack) => self.done(message),
                     Ok(Action::Retry(reason)) => return Verdict::Retry(reason),
                     Ok(Action::Reject(reason)) => return Verdict::Reject(reason),
                     Err(verdict) => return verdict,
@@ -164,9 +168,9 @@ impl Dispatch {
         subscription: &Subscription,
         listener: &dyn BatchListener,
         batch: &Batch,
-        replays: Option<u64>,
+        replayed_until: Offset,
     ) -> Verdict {
-        if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message, replays)) {
+        if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message, replayed_until)) {
             let action = match caught_call(|| listener.on_batch(&wanted)) {
                 Ok(handling) => caught(handling).await,
                 Err(panic) => Err(panic),
@@ -175,7 +179,7 @@ impl Dispatch {
             if action == Action::Ack {
                 wanted.handled(wanted.messages().len());
             }
-            wanted.handled_messages().iter().for_each(|message| self.done(message, replays));
+            wanted.handled_messages().iter().for_each(|message| self.done(message));
             match action {
                 Action::Ack => {}
                 Action::Retry(reason) => return Verdict::Retry(reason),
@@ -193,10 +197,10 @@ impl MessageSink for Dispatch {
         Box::pin(async move {
             let Some(from) = batch.messages().first().map(|first| &first.from) else { return Verdict::Done };
             let Some(subscription) = self.subscriptions.get(&from.topic) else { return Verdict::Suspend };
-            let replays = lock(&self.replays).now();
+            let replayed_until = self.begin(from, batch);
             match &subscription.handler {
-                Handler::Batches(listener) => self.together(subscription, &**listener, batch, replays).await,
-                Handler::OneByOne(handler) => self.one_by_one(subscription, handler, batch, replays).await,
+                Handler::Batches(listener) => self.together(subscription, &**listener, batch, replayed_until).await,
+                Handler::OneByOne(handler) => self.one_by_one(subscription, handler, batch, replayed_until).await,
             }
         })
     }

@@ -100,7 +100,17 @@ impl Running {
     }
 
     pub(super) async fn seek(&self, of: &TopicPartition, to: SeekTo) -> Result<(), FetchError> {
-        self.assignment.dispatch.read_again(self.engine.seek(of, to)).await
+        let dispatch = &self.assignment.dispatch;
+        dispatch.before_seek(of);
+        let position = self.engine.position(of).await;
+        let result = self.engine.seek(of, to).await;
+        match (&result, position) {
+            (Err(FetchError::NotAssigned(_)), _) => dispatch.forget(of),
+            (_, Some(position)) => dispatch.after_seek(of, position.offset),
+            // Nobody knows how far the group has come: nothing is hidden as long as the partition stays.
+            (_, None) => {}
+        }
+        result
     }
 
     /// Gives everything up in good order.
