@@ -7,19 +7,13 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
+pub(crate) use crate::common::group::Place;
+
 /// What a producer sends.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) attribute: Option<String>,
     pub(crate) payload: Vec<u8>,
-}
-
-/// Where a message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
-    pub(crate) broker: i64,
-    pub(crate) partition: i64,
-    pub(crate) offset: i64,
 }
 
 /// A message in a broker, be it known from an acknowledgement, a delivery or from reading.
@@ -46,18 +40,6 @@ impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let start = String::from_utf8_lossy(&self.payload[..self.payload.len().min(32)]);
         write!(f, "{start:?} of {} bytes, attribute {:?}", self.payload.len(), self.attribute)
-    }
-}
-
-impl Place {
-    /// From the line of an answer or a delivery.
-    pub(crate) fn of(line: &Value) -> Self {
-        let number = |name: &str| line[name].as_i64().unwrap_or_else(|| panic!("no {name} in {line}"));
-        Self { broker: number("broker"), partition: number("partition"), offset: number("offset") }
-    }
-
-    pub(crate) fn partition(&self) -> (i64, i64) {
-        (self.broker, self.partition)
     }
 }
 
