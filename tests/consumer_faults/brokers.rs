@@ -1,12 +1,12 @@
 //! What happens to brokers.
 
-use crate::run::Run;
+use crate::run::FaultRun;
 use crate::site::{self, BROKERS};
 
 #[test]
 fn a_broker_that_is_killed_does_not_stop_the_others_and_is_read_on_when_it_is_back() {
     let Some(site) = site::shared() else { return };
-    let mut run = Run::begin(&site, "broker-killed", &["m1", "m2"]);
+    let mut run = FaultRun::begin(&site, "broker-killed", &["m1", "m2"]);
     run.site.kill_broker(1);
     // It is still registered.
     run.flow();
@@ -23,7 +23,7 @@ fn a_broker_that_is_killed_does_not_stop_the_others_and_is_read_on_when_it_is_ba
 #[test]
 fn a_broker_that_is_frozen_does_not_stop_the_others_and_is_read_on_when_it_goes_on() {
     let Some(site) = site::shared() else { return };
-    let mut run = Run::begin(&site, "broker-frozen", &["m1", "m2"]);
+    let run = FaultRun::begin(&site, "broker-frozen", &["m1", "m2"]);
     run.site.broker(2).freeze();
     run.flow();
     run.settle(BROKERS - 1);
@@ -35,7 +35,7 @@ fn a_broker_that_is_frozen_does_not_stop_the_others_and_is_read_on_when_it_goes_
 #[test]
 fn a_broker_that_is_added_is_read_and_one_that_is_taken_away_is_missed_by_nobody() {
     let Some(site) = site::shared() else { return };
-    let mut run = Run::begin(&site, "broker-added", &["m1", "m2"]);
+    let mut run = FaultRun::begin(&site, "broker-added", &["m1", "m2"]);
     run.site.start_broker(BROKERS);
     run.settle(BROKERS + 1);
     run.site.stop_broker(BROKERS);

@@ -1,12 +1,13 @@
 //! What happens to members.
 
-use crate::run::Run;
+use crate::common::group::Ownership;
+use crate::run::FaultRun;
 use crate::site::{self, BROKERS};
 
 #[test]
 fn a_member_that_joins_takes_its_share_and_nothing_comes_twice() {
     let Some(site) = site::shared() else { return };
-    let mut run = Run::begin(&site, "joins", &["m1", "m2"]);
+    let mut run = FaultRun::begin(&site, "joins", &["m1", "m2"]);
     run.members.join("m3");
     run.settle(BROKERS);
     // One that sorts before all others moves everybody's share.
@@ -18,7 +19,7 @@ fn a_member_that_joins_takes_its_share_and_nothing_comes_twice() {
 #[test]
 fn a_member_that_leaves_hands_its_share_over_and_nothing_comes_twice() {
     let Some(site) = site::shared() else { return };
-    let mut run = Run::begin(&site, "leaves", &["m1", "m2", "m3"]);
+    let mut run = FaultRun::begin(&site, "leaves", &["m1", "m2", "m3"]);
     let summary = run.members.leave("m1");
     assert_eq!(summary["reason"], "stopped", "{summary}");
     run.settle(BROKERS);
@@ -30,7 +31,7 @@ fn a_member_that_leaves_hands_its_share_over_and_nothing_comes_twice() {
 #[test]
 fn what_a_killed_member_had_is_taken_over_where_it_had_committed() {
     let Some(site) = site::shared() else { return };
-    let mut run = Run::begin(&site, "killed", &["m1", "m2", "m3"]);
+    let mut run = FaultRun::begin(&site, "killed", &["m1", "m2", "m3"]);
     run.kill("m2");
     run.settle(BROKERS);
     // Its successor has another name.
@@ -42,13 +43,13 @@ fn what_a_killed_member_had_is_taken_over_where_it_had_committed() {
 #[test]
 fn a_member_that_is_frozen_beyond_its_session_loses_its_share_and_comes_back_as_a_new_one() {
     let Some(site) = site::shared() else { return };
-    let mut run = Run::begin(&site, "frozen", &["m1", "m2", "m3"]);
-    let before = run.ownership();
+    let mut run = FaultRun::begin(&site, "frozen", &["m1", "m2", "m3"]);
+    let before = run.observer.ownership().unwrap();
     run.freeze("m2");
-    run.settle_without("m2", BROKERS);
+    run.settle_without("m2");
     run.thaw("m2");
     let after = run.settle(BROKERS);
-    let session = |ownership: &crate::common::group::Ownership| ownership.members["group-frozen_m2"];
+    let session = |ownership: &Ownership| ownership.members["group-frozen_m2"];
     assert_ne!(session(&before), session(&after), "its session");
     run.end();
 }

@@ -1,6 +1,6 @@
 //! The members of a group that are processes of ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +18,8 @@ pub struct Members {
     subject: Subject,
     options: Vec<String>,
     present: BTreeMap<String, Process>,
+    /// Present members that are not ours.
+    adopted: BTreeSet<String>,
     inboxes: Vec<(String, Arc<Inbox>)>,
 }
 
@@ -25,7 +27,7 @@ impl Members {
     /// None yet; `options` are further arguments for each.
     pub fn new(subject: Subject, options: &[&str]) -> Self {
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        Self { subject, options, present: BTreeMap::new(), inboxes: Vec::new() }
+        Self { subject, options, present: BTreeMap::new(), adopted: BTreeSet::new(), inboxes: Vec::new() }
     }
 
     /// Starts a member and waits until it has subscribed. Its name is its consumer id without the group, and must not
@@ -60,9 +62,15 @@ impl Members {
         self.inboxes.push((name.to_owned(), inbox));
     }
 
-    /// Counts what somebody else's member is handed among the group's deliveries.
+    /// Counts a member that is not ours among those present, and what it is handed among the group's deliveries.
     pub fn adopt(&mut self, name: &str, inbox: Arc<Inbox>) {
+        self.adopted.insert(name.to_owned());
         self.inboxes.push((name.to_owned(), inbox));
+    }
+
+    /// An adopted member is present no more.
+    pub fn dismiss(&mut self, name: &str) {
+        assert!(self.adopted.remove(name), "no adopted member {name}");
     }
 
     /// A member leaves as an operator ends it, by TERM; returns the last line that it printed.
@@ -105,14 +113,14 @@ impl Members {
         at
     }
 
-    /// The names of those that are present.
+    /// The names of ours that are present.
     pub fn names(&self) -> Vec<String> {
         self.present.keys().cloned().collect()
     }
 
-    /// Their consumer ids.
+    /// The consumer ids of all that are present, the adopted ones too.
     pub fn consumer_ids(&self) -> Vec<String> {
-        self.present.keys().map(|name| self.subject.consumer_id(name)).collect()
+        self.present.keys().chain(&self.adopted).map(|name| self.subject.consumer_id(name)).collect()
     }
 
     /// The process of a member that is present.

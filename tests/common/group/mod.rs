@@ -1,19 +1,23 @@
 //! Consumer groups of real processes: members and what they were handed, a steady load and what of it was acknowledged,
 //! who owns which partition, and what all of that must add up to.
-// Each test file uses its part.
-#![allow(unused_imports)]
+// Each test file uses its part; the figures are for who watches.
+#![allow(unused_imports, clippy::print_stderr)]
 
 mod check;
 mod delivery;
+mod excuse;
 mod load;
 mod members;
 mod observer;
+mod run;
 
 pub use check::{Duplicate, Log, Outcome, check, undelivered};
 pub use delivery::{Delivery, Inbox, Place};
+pub use excuse::Excuse;
 pub use load::{Load, Sent};
 pub use members::{COMMIT_PERIOD, Members};
 pub use observer::{Observer, Ownership};
+pub use run::Run;
 
 use std::time::Duration;
 
