@@ -25,6 +25,7 @@ fn log(member: &str, began: Instant, deliveries: &[(u64, i64)]) -> Log {
         at: began + Duration::from_secs(second),
         place: place(n),
         id: 100 + n,
+        attribute: None,
         payload: payload(n),
     };
     Log { member: member.to_owned(), deliveries: deliveries.iter().map(delivery).collect() }

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
+use crate::common::group::Delivery;
 pub(crate) use crate::common::group::Place;
 
 /// What a producer sends.
@@ -57,6 +58,13 @@ impl Stored {
             payload: BASE64_STANDARD.decode(payload).unwrap(),
         };
         Self { place: Place::of(line), id: id_of(line), message }
+    }
+}
+
+impl From<&Delivery> for Stored {
+    fn from(one: &Delivery) -> Self {
+        let message = Message { attribute: one.attribute.clone(), payload: one.payload.clone() };
+        Self { place: one.place, id: one.id, message }
     }
 }
 

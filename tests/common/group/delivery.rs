@@ -7,8 +7,11 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-/// Bytes of a record before its payload (02 §3).
-const RECORD_HEADER: i64 = 20;
+/// Bytes of a record before its body (02 §3).
+const RECORD_HEADER: usize = 20;
+
+/// Bytes before an attribute (01 §6).
+const ATTRIBUTE_LENGTH: usize = 4;
 
 /// Where a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,13 +40,15 @@ pub struct Delivery {
     pub at: Instant,
     pub place: Place,
     pub id: i64,
+    pub attribute: Option<String>,
     pub payload: Vec<u8>,
 }
 
 impl Delivery {
-    /// Where the next message begins, if this one has no attribute.
+    /// Where the next message begins.
     pub fn end(&self) -> i64 {
-        self.place.offset + RECORD_HEADER + i64::try_from(self.payload.len()).unwrap()
+        let attribute = self.attribute.as_ref().map_or(0, |attribute| ATTRIBUTE_LENGTH + attribute.len());
+        self.place.offset + i64::try_from(RECORD_HEADER + attribute + self.payload.len()).unwrap()
     }
 }
 
@@ -82,7 +87,8 @@ impl Inbox {
             // What our command line calls `id` is that of the command in the lines of the Java client.
             let id = line["messageId"].as_i64().or_else(|| line["id"].as_i64());
             let id = id.unwrap_or_else(|| panic!("no id of a message in {line}"));
-            state.deliveries.push(Delivery { at, place: Place::of(line), id, payload });
+            let attribute = line["attribute"].as_str().map(str::to_owned);
+            state.deliveries.push(Delivery { at, place: Place::of(line), id, attribute, payload });
         }
         self.changed.notify_all();
     }

@@ -21,9 +21,9 @@ pub use run::Run;
 
 use std::time::Duration;
 
-/// Longest wait for a group to come to rest: a session has to expire, the next plan has to be carried out, and the
-/// machine may be busy.
-pub const GROUP_DEADLINE: Duration = Duration::from_secs(60);
+/// Longest wait for a group to come to rest: a session has to expire, the next plan has to be carried out, a Java member
+/// may have to be woken (after 60 s), and the machine may be busy.
+pub const GROUP_DEADLINE: Duration = Duration::from_secs(100);
 
 /// Time-out of the ZooKeeper sessions of members. The ensemble's tick allows 1 to 10 s.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
