@@ -31,7 +31,7 @@ fn java_and_rust_producers_reach_java_and_rust_groups_once_and_in_order_through_
     let Some(cluster) = Cluster::new("exchange") else { return };
     let home = cluster.home(0, &[("exchange", "numPartitions=4")]);
     let _broker = MetaqBroker::start(&home);
-    exchange(&cluster);
+    exchange(&cluster, &awkward_messages());
 }
 
 #[test]
@@ -39,16 +39,19 @@ fn java_and_rust_producers_reach_java_and_rust_groups_once_and_in_order_through_
     let Some(cluster) = Cluster::new("exchange-java") else { return };
     let home = cluster.home(0, &[("exchange", "numPartitions=4")]);
     let _broker = cluster.start_java_broker(&home);
-    exchange(&cluster);
+    // In a topic with group commit it does not show a large message before a small one follows, and may answer late.
+    let mut messages = awkward_messages();
+    messages.retain(|message| message.payload.len() < 512 << 10);
+    exchange(&cluster, &messages);
 }
 
 /// Every kind of producer and every kind of group, with the broker that there is.
-fn exchange(cluster: &Cluster) {
+fn exchange(cluster: &Cluster, messages: &[Message]) {
     let mut java = cluster.java_consume("exchange", "java-group");
     let mut rust = cluster.rust_members("exchange", "rust-group");
     rust.join("r1");
 
-    let mut sent = cluster.java_produce("exchange", &awkward_messages());
+    let mut sent = cluster.java_produce("exchange", messages);
     let partitions: Vec<_> = sent.iter().map(|stored| stored.place.partition).collect();
     assert_eq!(partitions[..4].iter().collect::<HashSet<_>>().len(), 4, "round robin: {partitions:?}");
     assert!(partitions.windows(5).all(|turn| turn[0] == turn[4]), "round robin: {partitions:?}");
