@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard};
 
 use metaq::rebalance::RangeStrategy;
 
-use crate::common::group::{Ownership, Run, Subject};
-use crate::site::{self, BROKERS, PARTITIONS, Site, ZK_ROOT};
+use crate::common::group::{Ownership, Run, Site};
+use crate::site::{self, BROKERS, PARTITIONS};
 
 /// The group goes before the site.
 pub(crate) struct FaultRun<'a> {
@@ -18,12 +18,7 @@ impl<'a> FaultRun<'a> {
     /// Has the group at work, of which each member owns what it should.
     pub(crate) fn begin(site: &'a Mutex<Site>, topic: &'static str, members: &[&str]) -> Self {
         let site = site::lock(site);
-        let subject = Subject {
-            zk_connect: site.ensemble.connect_string(),
-            zk_root: ZK_ROOT.to_owned(),
-            topic: topic.to_owned(),
-            group: format!("group-{topic}"),
-        };
+        let subject = site.subject(topic, &format!("group-{topic}"));
         let mut run = Run::new(subject, Box::new(RangeStrategy), &[]);
         run.members.join_all(members.iter().copied());
         let run = Self { run, site };

@@ -10,6 +10,7 @@ mod load;
 mod members;
 mod observer;
 mod run;
+mod site;
 
 pub use check::{Duplicate, Log, Outcome, check, undelivered};
 pub use delivery::{Delivery, Inbox, Place};
@@ -18,6 +19,7 @@ pub use load::{Load, Sent};
 pub use members::{COMMIT_PERIOD, Members};
 pub use observer::{Observer, Ownership};
 pub use run::Run;
+pub use site::{Site, Topics};
 
 use std::time::Duration;
 
