@@ -1,99 +1,57 @@
-//! What a recorded broker was asked and what it answered.
+//! What a recorded broker was asked for and what it answered.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
-use bytes::{Buf as _, BytesMut};
-use metaq::protocol::{Command, Decoder, Get, Limits, Opaque, Put, Request, Response, Status};
+use bytes::BytesMut;
+use metaq::protocol::{Command, Decoder, Get, Limits, Opaque, Request, Response, Status};
 
 use crate::common::wire::{Turn, conversation};
 
-/// Flag of a message with an attribute (01 §6).
-const HAS_ATTRIBUTE: i32 = 1;
+/// What a broker on the JVM answers to `version`: it cannot hold answers back.
+const VERSION: &str = "1.4.6.2";
 
-/// Requests match by verb, topic, partition and offset.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
-    Put(String, i32),
-    Get(String, i32, i64),
-}
-
-/// The answers that are left.
+/// The answer to each get, by topic, partition and offset: the same one however often it is asked.
 #[derive(Debug, Default)]
-pub(crate) struct Script {
-    /// Recorded puts in the order sent.
-    puts: Vec<Put>,
-    answers: HashMap<Key, VecDeque<(Request, Response)>>,
-}
-
-/// What comes of a request.
-pub(crate) enum Reply {
-    Scripted(Response),
-    /// The reference did not send this; it is answered so that the client goes on.
-    Unexpected(Response),
-}
+pub(crate) struct Script(HashMap<(String, i32, i64), (Get, Response)>);
 
 impl Script {
     pub(crate) fn of(recording: &str) -> Self {
-        let mut script = Self::default();
         let turns = conversation(recording);
-        let mut recorded: BTreeMap<(u32, Opaque), Response> = BTreeMap::new();
-        for (stream, command) in commands(&turns, "broker") {
+        let mut answers: BTreeMap<Opaque, Response> = BTreeMap::new();
+        for command in commands(&turns, "broker") {
             let Command::Response(response) = command else { panic!("a broker asked {command:?}") };
-            recorded.insert((stream, response.opaque()), response);
+            answers.insert(response.opaque(), response);
         }
-        for (stream, command) in commands(&turns, "client") {
-            let Command::Request(request) = command else { panic!("a client answered {command:?}") };
-            let Some(response) = recorded.remove(&(stream, request.opaque())) else { continue };
-            if let Request::Put(put) = &request {
-                script.puts.push(put.clone());
+        let mut script = Self::default();
+        for command in commands(&turns, "client") {
+            let Command::Request(Request::Get(get)) = command else { panic!("no get: {command:?}") };
+            // The recording may end before an answer.
+            if let Some(response) = answers.remove(&get.opaque) {
+                script.0.insert(key(&get), (get, response));
             }
-            let key = key(&request).unwrap_or_else(|| panic!("neither put nor get: {request:?}"));
-            script.answers.entry(key).or_default().push_back((request, response));
         }
-        assert!(recorded.is_empty(), "answers to nothing: {recorded:?}");
+        assert!(answers.is_empty(), "answers to nothing: {answers:?}");
         script
     }
 
-    /// The payloads of the recorded puts.
-    pub(crate) fn payloads(&self) -> Vec<String> {
-        let payload = |put: &Put| {
-            let mut body = put.body.clone();
-            if put.flag == HAS_ATTRIBUTE {
-                let length = usize::try_from(body.get_i32()).unwrap();
-                body.advance(length);
+    /// The recorded answer with the opaque of the request; `None` to what the reference did not send. How much is asked
+    /// for is the client's choice.
+    pub(crate) fn reply(&self, request: &Request) -> Option<Response> {
+        match request {
+            Request::Version(opaque) => Some(Response::result(Status::SUCCESS, VERSION, *opaque)),
+            Request::Get(get) => {
+                let (recorded, response) = self.0.get(&key(get))?;
+                let Get { opaque, max_size, .. } = *recorded;
+                let is_same = Get { opaque, max_size, ..get.clone() } == *recorded;
+                is_same.then(|| with_opaque(response.clone(), get.opaque))
             }
-            String::from_utf8(body.to_vec()).unwrap()
-        };
-        self.puts.iter().map(payload).collect()
-    }
-
-    /// The recorded answer, with the opaque of the request. A get may be sent again and again.
-    pub(crate) fn reply(&mut self, request: &Request) -> Reply {
-        let opaque = request.opaque();
-        if matches!(request, Request::Version(_)) {
-            return Reply::Scripted(Response::result(Status::SUCCESS, "1.4.6.2", opaque));
-        }
-        let answers = key(request).and_then(|key| self.answers.get_mut(&key));
-        let again = matches!(request, Request::Get(_));
-        let answer = answers.and_then(|answers| if again { answers.front().cloned() } else { answers.pop_front() });
-        match answer {
-            Some((recorded, response)) if is_same(request, &recorded) => Reply::Scripted(with_opaque(response, opaque)),
-            _ => Reply::Unexpected(Response::result(Status::NOT_FOUND, "not in the recording", opaque)),
+            _ => None,
         }
     }
 }
 
-/// Puts are the same to the byte, gets but for how much they ask for; this broker cannot hold answers back, so nobody
-/// asks it to.
-fn is_same(request: &Request, recorded: &Request) -> bool {
-    match (request, recorded) {
-        (Request::Put(put), Request::Put(recorded)) => Put { opaque: recorded.opaque, ..put.clone() } == *recorded,
-        (Request::Get(get), Request::Get(recorded)) => {
-            let Get { opaque, max_size, .. } = *recorded;
-            Get { opaque, max_size, ..get.clone() } == *recorded
-        }
-        _ => false,
-    }
+fn key(get: &Get) -> (String, i32, i64) {
+    (get.topic.to_string(), get.partition.get(), get.offset.get())
 }
 
 fn with_opaque(mut response: Response, opaque: Opaque) -> Response {
@@ -104,24 +62,13 @@ fn with_opaque(mut response: Response, opaque: Opaque) -> Response {
     response
 }
 
-fn key(request: &Request) -> Option<Key> {
-    match request {
-        Request::Put(put) => Some(Key::Put(put.topic.to_string(), put.partition.get())),
-        Request::Get(get) => Some(Key::Get(get.topic.to_string(), get.partition.get(), get.offset.get())),
-        _ => None,
-    }
-}
-
-/// Everything that one side sent, with the number of its connection.
-fn commands(turns: &[Turn], side: &str) -> Vec<(u32, Command)> {
-    let mut buffers = BTreeMap::<u32, BytesMut>::new();
+/// Everything that one side sent on the recorded connection.
+fn commands(turns: &[Turn], side: &str) -> Vec<Command> {
+    let mut buffer = BytesMut::new();
     for turn in turns.iter().filter(|turn| turn.from == side) {
-        buffers.entry(turn.stream).or_default().extend_from_slice(&turn.bytes());
+        assert_eq!(turn.stream, 0, "one connection");
+        buffer.extend_from_slice(&turn.bytes());
     }
-    let mut commands = Vec::new();
-    for (stream, mut buffer) in buffers {
-        let mut decoder = Decoder::new(Limits::default());
-        commands.extend(std::iter::from_fn(|| decoder.decode(&mut buffer).unwrap()).map(|command| (stream, command)));
-    }
-    commands
+    let mut decoder = Decoder::new(Limits::default());
+    std::iter::from_fn(|| decoder.decode(&mut buffer).unwrap()).collect()
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use bytes::BytesMut;
-use metaq::protocol::{Command, Decoder, Limits, Request};
+use metaq::protocol::{Command, Decoder, Limits, Request, Response, Status};
 
-use crate::script::{Reply, Script};
+use crate::script::Script;
 
 /// Serves until the test ends.
 pub(crate) struct ScriptedBroker {
@@ -18,6 +18,7 @@ pub(crate) struct ScriptedBroker {
 
 struct Stage {
     script: Script,
+    answered: usize,
     unexpected: Vec<Request>,
 }
 
@@ -25,7 +26,7 @@ impl ScriptedBroker {
     pub(crate) fn start(script: Script) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let stage = Arc::new(Mutex::new(Stage { script, unexpected: Vec::new() }));
+        let stage = Arc::new(Mutex::new(Stage { script, answered: 0, unexpected: Vec::new() }));
         let served = Arc::clone(&stage);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -38,6 +39,11 @@ impl ScriptedBroker {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How many requests were answered.
+    pub(crate) fn answered(&self) -> usize {
+        self.stage.lock().unwrap().answered
     }
 
     /// Requests that are not in the script.
@@ -60,13 +66,13 @@ fn serve(mut stream: TcpStream, stage: &Mutex<Stage>) {
                 return;
             }
             let mut stage = stage.lock().unwrap();
-            let response = match stage.script.reply(&request) {
-                Reply::Scripted(response) => response,
-                Reply::Unexpected(response) => {
-                    stage.unexpected.push(request);
-                    response
-                }
-            };
+            let response = stage.script.reply(&request).unwrap_or_else(|| {
+                // It goes on, and the test tells.
+                let refusal = Response::result(Status::NOT_FOUND, "not in the recording", request.opaque());
+                stage.unexpected.push(request);
+                refusal
+            });
+            stage.answered += 1;
             response.encode(&mut out);
         }
         if stream.write_all(&out).is_err() {

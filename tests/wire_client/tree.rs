@@ -24,8 +24,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Broker 0 at the address, with these topics and their numbers of partitions.
-    pub(crate) fn with(broker: SocketAddr, topics: &[(&str, u32)]) -> Self {
+    /// Broker 0 at the address, with a topic of so many partitions.
+    pub(crate) fn with(broker: SocketAddr, topic: &str, partitions: u32) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let connect = format!("127.0.0.1:{}", free_port());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -36,7 +36,7 @@ impl Tree {
             let options = ZooKeeperOptions { connect: connect.parse().unwrap(), session_timeout: DEADLINE };
             let zookeeper = ZooKeeper::start(options);
             connected(&zookeeper, DEADLINE).await.unwrap();
-            register(&zookeeper, broker, topics).await;
+            register(&zookeeper, broker, topic, partitions).await;
             (server, zookeeper)
         });
         Self { connect, _zookeeper: zookeeper, _server: server, _runtime: runtime, _directory: directory }
@@ -47,16 +47,12 @@ impl Tree {
     }
 }
 
-async fn register(zookeeper: &ZooKeeper, address: SocketAddr, topics: &[(&str, u32)]) {
+async fn register(zookeeper: &ZooKeeper, address: SocketAddr, topic: &str, partitions: u32) {
     let (root, broker) = (Root::default(), BrokerId::new(0).unwrap());
     let url = format!("meta://{address}");
     zookeeper.create(&root.master(broker), url.as_bytes(), NodeKind::Ephemeral).await.unwrap();
-    for &(name, partitions) in topics {
-        let topic = TopicName::new(name.to_owned()).unwrap();
-        let data = TopicBroker::to_json(partitions, &master_child(broker));
-        for tree in [TopicTree::Publish, TopicTree::Subscribe] {
-            let path = root.master_topic(tree, &topic, broker);
-            zookeeper.create(&path, data.as_bytes(), NodeKind::Ephemeral).await.unwrap();
-        }
-    }
+    let topic = TopicName::new(topic.to_owned()).unwrap();
+    let path = root.master_topic(TopicTree::Subscribe, &topic, broker);
+    let data = TopicBroker::to_json(partitions, &master_child(broker));
+    zookeeper.create(&path, data.as_bytes(), NodeKind::Ephemeral).await.unwrap();
 }
