@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use metaq::rebalance::LoadBalanceStrategy;
 
-use super::{COMMIT_PERIOD, Excuse, GROUP_DEADLINE, Load, Members, Observer, Outcome, Ownership, Sent, Subject, check};
+use super::{
+    COMMIT_PERIOD, Duplicate, Excuse, GROUP_DEADLINE, Load, Members, Observer, Outcome, Ownership, Sent, Subject, check,
+};
 
 /// Messages that show that a group is at work.
 const BURST: usize = 90;
@@ -179,11 +181,11 @@ impl Run {
         let twice = &outcome.duplicates;
         let uncommitted = twice.iter().filter(|one| self.excuses.iter().any(|excuse| excuse.is_uncommitted(one)));
         let late = twice.iter().filter(|one| self.excuses.iter().any(|excuse| excuse.is_late(one)));
-        let java = twice.iter().filter(|one| self.java.contains(&one.again.0));
+        let java = twice.iter().filter(|one| self.is_java_in(one));
         let oldest = self.excuses.iter().filter_map(|excuse| excuse.oldest(twice)).max().unwrap_or_default();
         eprintln!(
             "{}: {} acknowledged, {} failed, {} delivered, {} twice: {} of what a member that died had not committed \
-             (the oldest {oldest:.1?} before its end), {} late by one that was frozen, {} by Java; {} steps back; {:.1?}",
+             (the oldest {oldest:.1?} before its end), {} late by one that was frozen, {} by or after Java; {} steps back; {:.1?}",
             self.subject.group,
             outcome.acknowledged,
             self.load.failures(),
@@ -201,8 +203,7 @@ impl Run {
         let name = &self.subject.group;
         for one in &outcome.duplicates {
             let excused = self.excuses.iter().any(|excuse| excuse.is_uncommitted(one) || excuse.is_late(one));
-            let java = [&one.first.0, &one.again.0].into_iter().any(|member| self.java.contains(member));
-            assert!(excused || java, "{name}: not to come twice: {one:?}");
+            assert!(excused || self.is_java_in(one), "{name}: not to come twice: {one:?}");
         }
         // Each time that one goes back, it is to what a member that is gone had not committed.
         if self.excuses.is_empty() && self.java.is_empty() {
@@ -213,6 +214,11 @@ impl Run {
                 assert!(age <= COMMIT_PERIOD + COMMIT_SLACK, "{} had not committed for {age:.1?}", excuse.member);
             }
         }
+    }
+
+    /// Whether one of both members is Java's.
+    fn is_java_in(&self, one: &Duplicate) -> bool {
+        [&one.first.0, &one.again.0].into_iter().any(|member| self.java.contains(member))
     }
 
     fn own(&self, ownership: &Ownership, member: &str) -> BTreeSet<(i64, i64)> {
