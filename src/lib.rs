@@ -11,14 +11,15 @@
 //! | [`config`] | `server.ini`: reading, checking, effective values | `broker` |
 //! | [`store`] | segments, append, flush, recovery, one directory lock | `broker` |
 //! | [`zk`] | the coordinator seam, node paths and formats, registration | |
-//! | [`rebalance`] | who of a consumer group reads which partition | `client` |
+//! | [`rebalance`] | who of a consumer group reads which partition, and the driver that brings it about | `client` |
 //! | [`fetch`] | the pull engine of a consumer, offset storages | `client` |
-//! | [`client`] | connections to a broker and discovery, seed of the client library | `client` |
+//! | [`client`] | session factory, connections, discovery, producers | `client` |
 //! | [`broker`] | listener, connections, command processors, life cycle | `broker` |
 //! | [`admin`] | HTTP for operators: health, metrics, status, closing and opening partitions | `broker` |
 //! | [`cli`] | the `metaq` binary: arguments and output | `broker` |
 //!
-//! `ARCHITECTURE.md` tells how they work together.
+//! **To send or read messages from a Rust service start with the `guide`.** `ARCHITECTURE.md` tells how the rooms work
+//! together.
 
 pub mod id;
 pub mod message;
@@ -27,6 +28,11 @@ pub mod zk;
 
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "client")]
+#[doc = include_str!("../docs/client.md")]
+pub mod guide {}
+#[cfg(feature = "client")]
+mod common;
 #[cfg(feature = "client")]
 pub mod fetch;
 #[cfg(feature = "client")]
@@ -38,8 +44,6 @@ pub mod admin;
 pub mod broker;
 #[cfg(feature = "broker")]
 pub mod cli;
-#[cfg(feature = "broker")]
-mod common;
 #[cfg(feature = "broker")]
 pub mod config;
 #[cfg(feature = "broker")]

@@ -17,13 +17,13 @@ use tracing::{info, warn};
 
 use super::connection::ConnectionLimits;
 use super::control::{BrokerControl, Parts};
-use super::host::default_host;
 use super::identity::Identity;
 use super::listener::{self, Acceptor};
 use super::processor::Processor;
 use super::reactors::{Reactors, default_threads};
 use super::retention::Retention;
 use super::topics::{Topics, settings_of, store_settings};
+use crate::common::host::default_host;
 use crate::config::{ServerConfig, ZooKeeperConfig};
 use crate::id::{BrokerUrl, TopicName};
 use crate::protocol::Limits;

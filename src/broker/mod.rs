@@ -21,7 +21,6 @@ mod connection;
 mod control;
 mod counters;
 mod held;
-mod host;
 mod identity;
 mod lifecycle;
 mod listener;

@@ -13,7 +13,6 @@ mod next_runs;
 mod output;
 mod partitions;
 mod produce;
-mod reader;
 mod signals;
 mod source;
 mod stats;

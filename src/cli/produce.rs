@@ -2,20 +2,22 @@
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use bytes::Bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 
 use super::output::{Format, Printer, finish, tell};
 use super::signals::stop_requested;
 use super::table::counted;
-use super::target::{self, Place, Target, wire};
+use super::target;
 use super::{runtime, source};
-use crate::client::{BrokerClient, ClientError, PendingPut, Sent};
+use crate::client::{
+    ClientError, FixedSelector, Message, MessageSessionFactory, Producer, ProducerConfig, SendHandle, SendResult,
+};
 use crate::id::TopicName;
 
 /// Pause between two attempts to reach a broker.
@@ -57,15 +59,8 @@ pub(super) fn run(arguments: ProduceArguments) -> ExitCode {
     finish(runtime().and_then(|runtime| runtime.block_on(produce(arguments))), format)
 }
 
-/// One message on its way.
-struct Sending {
-    number: usize,
-    place: Arc<Place>,
-    /// What waits for the answer, or why it was not sent.
-    pending: Result<PendingPut, ClientError>,
-    /// Its place among those under way, and that in its lane.
-    _places: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
-}
+/// What waits for the result of a message, or why it was not sent.
+type Sending = Result<SendHandle, ClientError>;
 
 #[derive(Debug, Serialize)]
 struct Line<'a> {
@@ -89,32 +84,19 @@ struct Summary {
 async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
     let stop = stop_requested()?;
     tokio::pin!(stop);
-    let target = Target::open(&arguments.target, Duration::from_millis(arguments.timeout_ms)).await?;
-    let places = match &arguments.partition {
-        Some(partition) => vec![target.place(partition).await?],
-        None => target.places_to_write(&arguments.topic).await?,
-    };
+    let config = arguments.target.client_config()?;
+    let factory = arguments.target.connect(config.reconnect_backoff(RECONNECT_PAUSE)).await?;
+    let producer = producer(&arguments, &factory).await?;
     let timeout = Duration::from_millis(arguments.timeout_ms);
-    let mut lanes = Vec::with_capacity(places.len());
-    for place in places {
-        let client = target.client(&place.address).await?;
-        let in_turn = if client.keeps_order().await? { None } else { Some(Arc::new(Semaphore::new(1))) };
-        lanes.push(Lane { place: Arc::new(place), client, in_turn });
-    }
 
     let progress = progress(arguments.output, arguments.source.len());
     let started = Instant::now();
-    let window = Arc::new(Semaphore::new(arguments.threads.into()));
     let (under_way, answers) = mpsc::unbounded_channel();
     let printing = tokio::spawn(report(answers, arguments.output, progress.clone()));
-    let topic = wire(&arguments.topic);
-    let attribute = arguments.attribute.as_deref();
     let mut messages = arguments.source.messages();
-    let lane_count = lanes.len();
-    let mut number = 0;
     let mut source_error = None;
     loop {
-        let message: Bytes = tokio::select! {
+        let payload: Bytes = tokio::select! {
             biased;
             () = &mut stop => break,
             message = messages.recv() => match message {
@@ -126,19 +108,14 @@ async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
                 None => break,
             },
         };
-        let Some(lane) = lanes.get_mut(number % lane_count) else { break };
-        let Ok(permit) = Arc::clone(&window).acquire_owned().await else { break };
-        let turn = lane.turn().await;
-        let index = lane.place.index;
-        let pending = match lane.connected(&target, timeout).await {
-            Ok(client) => client.start_put(&topic, index, attribute, &message).await,
-            Err(error) => Err(error),
-        };
-        let place = Arc::clone(&lane.place);
-        if under_way.send(Sending { number, place, pending, _places: (permit, turn) }).is_err() {
+        let mut message = Message::new(arguments.topic.clone(), payload);
+        if let Some(attribute) = &arguments.attribute {
+            message = message.with_attribute(attribute.as_str());
+        }
+        let sending = producer.start_send_with_timeout(message, timeout).await;
+        if under_way.send(sending).is_err() {
             break;
         }
-        number += 1;
         if arguments.interval_ms > 0 {
             tokio::time::sleep(Duration::from_millis(arguments.interval_ms)).await;
         }
@@ -146,7 +123,7 @@ async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
     drop(under_way);
     let (ok, failed) = printing.await??;
     progress.finish_and_clear();
-    target.close().await;
+    factory.shutdown().await?;
     let elapsed = started.elapsed();
     match arguments.output {
         Format::Json => {
@@ -162,32 +139,25 @@ async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
     source_error.map_or(Ok(failed == 0), Err)
 }
 
-/// The way to one partition.
-struct Lane {
-    place: Arc<Place>,
-    client: Arc<BrokerClient>,
-    /// One message at a time where the broker may store pipelined ones in another order.
-    in_turn: Option<Arc<Semaphore>>,
-}
-
-impl Lane {
-    async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(self.in_turn.as_ref()?).acquire_owned().await.ok()
+/// A producer for the topic, whose messages wait for a broker that is away as long as they have time.
+async fn producer(arguments: &ProduceArguments, factory: &MessageSessionFactory) -> anyhow::Result<Producer> {
+    let topic = &arguments.topic;
+    let mut config = ProducerConfig::default()
+        .in_flight_messages(arguments.threads.into())
+        .max_message_bytes(None)
+        .wait_for_broker(true);
+    match arguments.partition.as_deref().map(|partition| arguments.target.partition(partition)).transpose()? {
+        Some((Some(partition), _)) => config = config.selector(FixedSelector(partition)),
+        Some((None, index)) => config = config.server_partition(index),
+        // Publishing would make the topic's node, also for a name that is misspelt.
+        None if arguments.target.is_cluster() && factory.partitions_for_topic(topic).await?.is_empty() => bail!(
+            "no broker offers topic '{topic}' for sending; check its name, and that a broker with this topic is running"
+        ),
+        None => {}
     }
-
-    /// A connection to the broker. A lost one is made anew, for as long as a message may wait for its answer.
-    async fn connected(&mut self, target: &Target, timeout: Duration) -> Result<&BrokerClient, ClientError> {
-        let deadline = Instant::now() + timeout;
-        while self.client.is_lost() {
-            let address = target.address_of(&self.place).await.unwrap_or_else(|_| self.place.address.clone());
-            match target.client(&address).await {
-                Ok(client) => self.client = client,
-                Err(error) if Instant::now() >= deadline => return Err(error),
-                Err(_) => tokio::time::sleep(RECONNECT_PAUSE).await,
-            }
-        }
-        Ok(&self.client)
-    }
+    let producer = factory.create_producer_with(config)?;
+    producer.publish(topic).await?;
+    Ok(producer)
 }
 
 /// Awaits the answers in the order of sending and prints them. Returns how many messages were stored and how many not.
@@ -197,9 +167,10 @@ async fn report(
     progress: ProgressBar,
 ) -> anyhow::Result<(u64, u64)> {
     let (mut ok, mut failed) = (0, 0);
-    while let Some(Sending { number, place, pending, _places }) = sendings.recv().await {
-        let result = match pending {
-            Ok(pending) => pending.wait().await,
+    for number in 0.. {
+        let Some(sending) = sendings.recv().await else { break };
+        let result = match sending {
+            Ok(handle) => handle.await,
             Err(error) => Err(error),
         };
         progress.inc(1);
@@ -208,7 +179,7 @@ async fn report(
             Err(_) => failed += 1,
         }
         match format {
-            Format::Json => Printer::new().json(&line(number, &place, &result.map_err(|error| error.to_string())))?,
+            Format::Json => Printer::new().json(&line(number, &result.map_err(|error| error.to_string())))?,
             Format::Text => {
                 if let Err(error) = result {
                     progress.suspend(|| tell(format_args!("metaq: message {number}: {error}")));
@@ -219,12 +190,13 @@ async fn report(
     Ok((ok, failed))
 }
 
-fn line<'a>(i: usize, place: &Place, result: &'a Result<Sent, String>) -> Line<'a> {
+fn line(i: usize, result: &Result<SendResult, String>) -> Line<'_> {
     match result {
         Ok(sent) => Line {
             i,
             ok: true,
-            broker: Some(place.broker_number()),
+            // The reference's client shows a broker that is known by its address only as -1.
+            broker: Some(sent.broker.map_or(-1, |broker| broker.get().into())),
             partition: Some(sent.partition.get()),
             offset: sent.offset.get(),
             id: sent.id.get(),

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use bytestring::ByteString;
+use anyhow::{Context as _, anyhow, bail};
 use clap::ArgGroup;
 use tokio::sync::OnceCell;
 
-use crate::client::{BrokerClient, ClientError, ConnectionOptions};
+use crate::client::{BrokerClient, ClientConfig, ClientError, ConnectionOptions, MessageSessionFactory};
 use crate::common::guard::lock;
 use crate::id::{BrokerId, BrokerUrl, Partition, PartitionIndex, TopicName};
 use crate::zk::{Cluster, Coordinator, ZooKeeper, ZooKeeperOptions, connected};
@@ -30,6 +29,48 @@ pub(super) struct TargetArguments {
     /// One broker by its address, without ZooKeeper
     #[arg(long, value_name = "HOST:PORT")]
     server: Option<String>,
+}
+
+impl TargetArguments {
+    /// The settings of a session factory for these brokers.
+    pub(super) fn client_config(&self) -> anyhow::Result<ClientConfig> {
+        match (&self.server, &self.zk) {
+            (Some(server), _) => Ok(ClientConfig::server(&server_address(server)?)?),
+            (None, Some(zk)) => {
+                let session_timeout = Duration::from_millis(self.zk_session_ms.into());
+                Ok(ClientConfig::zookeeper(zk)?
+                    .zk_root(&self.zk_root)?
+                    .zk_session_timeout(session_timeout)
+                    .zk_connection_timeout(session_timeout))
+            }
+            (None, None) => bail!("name a ZooKeeper (--zk) or a broker (--server)"),
+        }
+    }
+
+    /// Whether ZooKeeper knows the brokers.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.server.is_none()
+    }
+
+    /// Connects.
+    pub(super) async fn connect(&self, config: ClientConfig) -> anyhow::Result<MessageSessionFactory> {
+        let connecting = MessageSessionFactory::connect(config).await;
+        match (connecting, &self.zk) {
+            (Err(error @ ClientError::NotConnected(_)), Some(zk)) => {
+                Err(error).with_context(|| format!("no connection to ZooKeeper at {zk}"))
+            }
+            (connected, _) => Ok(connected?),
+        }
+    }
+
+    /// One partition, given as `BROKER-NUMBER` or, with a broker's address, as its number alone.
+    pub(super) fn partition(&self, text: &str) -> anyhow::Result<(Option<Partition>, PartitionIndex)> {
+        match (parse_partition(text)?, &self.server) {
+            ((_, index), Some(_)) => Ok((None, index)),
+            ((Some(broker), index), None) => Ok((Some(Partition { broker, index }), index)),
+            ((None, _), None) => Err(without_broker(text)),
+        }
+    }
 }
 
 /// A partition and where it is served.
@@ -77,20 +118,6 @@ impl Target {
         Ok(Self { directory, options, connections: Mutex::default() })
     }
 
-    /// The partitions to send to, in the order in which a producer goes round. One broker alone chooses the partition
-    /// itself.
-    pub(super) async fn places_to_write(&self, topic: &TopicName) -> anyhow::Result<Vec<Place>> {
-        match &self.directory {
-            Directory::Server(address) => {
-                Ok(vec![Place { broker: None, index: PartitionIndex::RANDOM, address: address.clone() }])
-            }
-            Directory::ZooKeeper { cluster, .. } => {
-                let partitions = cluster.partitions_for_publish(topic).await?;
-                self.places(cluster, partitions).await
-            }
-        }
-    }
-
     /// The partitions to read. A broker that was given by its address tells of those that hold messages.
     pub(super) async fn places_to_read(&self, topic: &TopicName) -> anyhow::Result<Vec<Place>> {
         match &self.directory {
@@ -108,25 +135,14 @@ impl Target {
 
     /// One partition, given as `BROKER-NUMBER` or, with a broker's address, as its number alone.
     pub(super) async fn place(&self, text: &str) -> anyhow::Result<Place> {
-        let number = |text: &str| text.parse().with_context(|| format!("'{text}' is not a partition number"));
-        let text = text.trim();
-        // A leading dash is a sign, not the end of a broker's number.
-        let split = text.get(1..).and_then(|rest| rest.find('-')).and_then(|dash| text.split_at_checked(dash + 1));
-        match (&self.directory, split.map(|(broker, index)| (broker, index.trim_start_matches('-')))) {
-            (Directory::Server(address), parts) => {
-                let index = number(parts.map_or(text, |(_, index)| index))?;
-                Ok(Place { broker: None, index, address: address.clone() })
-            }
-            (Directory::ZooKeeper { cluster, .. }, Some((broker, index))) => {
-                let broker = broker
-                    .parse()
-                    .ok()
-                    .and_then(BrokerId::new)
-                    .with_context(|| format!("'{broker}' is not a broker number"))?;
+        let (broker, index) = parse_partition(text)?;
+        match (&self.directory, broker) {
+            (Directory::Server(address), _) => Ok(Place { broker: None, index, address: address.clone() }),
+            (Directory::ZooKeeper { cluster, .. }, Some(broker)) => {
                 let address = cluster.master_url(broker).await?.authority();
-                Ok(Place { broker: Some(broker), index: number(index)?, address })
+                Ok(Place { broker: Some(broker), index, address })
             }
-            (Directory::ZooKeeper { .. }, None) => bail!("name the partition as BROKER-NUMBER, for example 0-{text}"),
+            (Directory::ZooKeeper { .. }, None) => Err(without_broker(text)),
         }
     }
 
@@ -198,14 +214,27 @@ async fn zookeeper(connect: &str, arguments: &TargetArguments) -> anyhow::Result
     Ok(Directory::ZooKeeper { cluster: Cluster::new(Arc::clone(&coordinator), root), coordinator })
 }
 
+/// `BROKER-NUMBER`, or the number alone.
+fn parse_partition(text: &str) -> anyhow::Result<(Option<BrokerId>, PartitionIndex)> {
+    let number = |text: &str| text.parse().with_context(|| format!("'{text}' is not a partition number"));
+    let text = text.trim();
+    // A leading dash is a sign, not the end of a broker's number.
+    let split = text.get(1..).and_then(|rest| rest.find('-')).and_then(|dash| text.split_at_checked(dash + 1));
+    let Some((broker, index)) = split else { return Ok((None, number(text)?)) };
+    let id = broker.parse().ok().and_then(BrokerId::new);
+    Ok((
+        Some(id.with_context(|| format!("'{broker}' is not a broker number"))?),
+        number(index.trim_start_matches('-'))?,
+    ))
+}
+
+fn without_broker(text: &str) -> anyhow::Error {
+    anyhow!("name the partition as BROKER-NUMBER, for example 0-{}", text.trim())
+}
+
 /// `HOST:PORT`, also out of a `meta://` address.
 pub(super) fn server_address(text: &str) -> anyhow::Result<String> {
     let url = if text.starts_with("meta://") { text.to_owned() } else { format!("meta://{text}") };
     let url: BrokerUrl = url.parse().with_context(|| format!("--server {text}: give HOST:PORT"))?;
     Ok(url.authority())
-}
-
-/// A topic name as the protocol carries it.
-pub(super) fn wire(topic: &TopicName) -> ByteString {
-    topic.as_str().into()
 }

@@ -15,8 +15,15 @@ use crate::protocol::{Get, MAX_WAIT, OffsetQuery, Put, Request, Response, Stats,
 #[derive(Debug)]
 pub struct BrokerClient {
     connection: Connection,
-    /// Whether the broker holds gets back, once it was asked.
-    holds_gets: OnceCell<bool>,
+    /// What the broker can, once it was asked.
+    abilities: OnceCell<Abilities>,
+}
+
+/// What a broker tells of itself in the text of its version (D5).
+#[derive(Debug, Clone, Copy)]
+struct Abilities {
+    holds_gets: bool,
+    keeps_order: bool,
 }
 
 /// Where a message went.
@@ -59,7 +66,7 @@ impl BrokerClient {
     /// # Errors
     /// As [`Connection::connect`].
     pub async fn connect(address: &str, options: ConnectionOptions) -> Result<Self, ClientError> {
-        Ok(Self { connection: Connection::connect(address, options).await?, holds_gets: OnceCell::new() })
+        Ok(Self { connection: Connection::connect(address, options).await?, abilities: OnceCell::new() })
     }
 
     /// `host:port` of the broker.
@@ -70,6 +77,11 @@ impl BrokerClient {
     /// Whether the connection has ended.
     pub fn is_lost(&self) -> bool {
         self.connection.is_lost()
+    }
+
+    /// Waits for the end of the connection without keeping it, and tells the reason; `None` if it was dropped.
+    pub(super) fn ended(&self) -> impl Future<Output = Option<String>> + Send + 'static {
+        self.connection.ended()
     }
 
     /// Puts one message and waits for the answer.
@@ -101,7 +113,18 @@ impl BrokerClient {
     ) -> Result<PendingPut, ClientError> {
         let mut body = BytesMut::with_capacity(message::encoded_body_len(attribute, payload));
         let flag = message::encode_body(attribute, payload, &mut body);
-        let body = body.freeze();
+        self.start_put_of(topic, partition, flag, body.freeze(), self.connection.request_timeout()).await
+    }
+
+    /// The same with an encoded body and a time-out of its own.
+    pub(super) async fn start_put_of(
+        &self,
+        topic: &ByteString,
+        partition: PartitionIndex,
+        flag: i32,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<PendingPut, ClientError> {
         let put = Put {
             topic: topic.clone(),
             partition,
@@ -111,16 +134,20 @@ impl BrokerClient {
             opaque: self.connection.next_opaque(),
             body,
         };
-        let answer = self.connection.send(&Request::Put(put)).await?;
+        let answer = self.connection.send_within(&Request::Put(put), timeout).await?;
         Ok(PendingPut { answer, address: self.address().to_owned() })
     }
 
-    /// Whether the broker stores pipelined messages for one partition in the order in which they were sent.
+    /// Whether the broker stores pipelined messages for one partition in the order in which they were sent; it is asked
+    /// once. A broker on the JVM does not.
     ///
     /// # Errors
     /// As [`Connection::request`].
+    ///
+    /// # Cancellation
+    /// Cancellation-safe.
     pub async fn keeps_order(&self) -> Result<bool, ClientError> {
-        Ok(self.version().await?.split(' ').any(|word| word.starts_with("metaq/")))
+        Ok(self.abilities().await?.keeps_order)
     }
 
     /// Whether the broker can hold a get back until there is something to answer; it is asked once. A broker on the JVM
@@ -128,9 +155,21 @@ impl BrokerClient {
     ///
     /// # Errors
     /// As [`Connection::request`].
+    ///
+    /// # Cancellation
+    /// Cancellation-safe.
     pub async fn holds_gets(&self) -> Result<bool, ClientError> {
-        let ask = || async { Ok(self.version().await?.split(' ').any(|word| word == "wait")) };
-        self.holds_gets.get_or_try_init(ask).await.copied()
+        Ok(self.abilities().await?.holds_gets)
+    }
+
+    async fn abilities(&self) -> Result<Abilities, ClientError> {
+        let ask = || async {
+            let version = self.version().await?;
+            let has = |wanted: fn(&str) -> bool| version.split(' ').any(wanted);
+            let (holds_gets, keeps_order) = (has(|word| word == "wait"), has(|word| word.starts_with("metaq/")));
+            Ok(Abilities { holds_gets, keeps_order })
+        };
+        self.abilities.get_or_try_init(ask).await.copied()
     }
 
     /// Gets at most `max_size` bytes from an offset on.
@@ -272,8 +311,13 @@ impl PendingPut {
     ///
     /// # Errors
     /// [`ClientError::Refused`] when the broker did not take the message; otherwise as [`PendingAnswer::wait`].
-    pub async fn wait(self) -> Result<Sent, ClientError> {
-        let text = success_text(self.answer.wait().await?, &self.address)?;
+    pub async fn wait(mut self) -> Result<Sent, ClientError> {
+        self.answered().await
+    }
+
+    /// The same, to be called until it has returned once. Cancellation-safe.
+    pub(super) async fn answered(&mut self) -> Result<Sent, ClientError> {
+        let text = success_text(self.answer.answered().await?, &self.address)?;
         let mut numbers = text.split(' ');
         let mut next = || numbers.next().and_then(|number| number.parse::<i64>().ok());
         match (next(), next().and_then(|n| i32::try_from(n).ok()), next()) {

@@ -24,6 +24,7 @@ impl Activity {
     }
 
     /// How long nothing was read or written.
+    #[cfg(feature = "broker")]
     pub(crate) fn idle(&self) -> Duration {
         Duration::from_millis(self.now_ms().saturating_sub(self.last_ms.load(Ordering::Relaxed)))
     }
@@ -35,7 +36,7 @@ impl Activity {
         }
         loop {
             let idle_since = self.start + Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
-            let deadline = idle_since + timeout;
+            let Some(deadline) = idle_since.checked_add(timeout) else { return std::future::pending().await };
             if deadline <= Instant::now() {
                 return;
             }

@@ -1,5 +1,6 @@
-//! Small things that several rooms need and none of them owns: no IO, nothing of a broker.
+//! Small things that several rooms need and none of them owns: nothing of a broker, no sockets and no files.
 
 pub(crate) mod activity;
 pub(crate) mod guard;
+pub(crate) mod host;
 pub(crate) mod quiet;

@@ -36,6 +36,8 @@ pub enum Verdict {
     Retry(String),
     /// The first message that is not handled is not to be delivered again.
     Reject(String),
+    /// Nobody takes messages of the partition any more: it stands still as if paused. Nothing is counted as failed.
+    Suspend,
 }
 
 /// A message as it came from a broker.

@@ -65,6 +65,11 @@ impl TopicName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The name as the protocol carries it.
+    pub fn to_wire(&self) -> ByteString {
+        self.0.clone()
+    }
 }
 
 /// Whether a character can be part of an element of a path, of a directory as of ZooKeeper. Beyond control characters

@@ -20,6 +20,7 @@ pub use decoder::{Command, Decoder, Limits};
 pub use error::DecodeError;
 pub use opaque::{Opaque, OpaqueGenerator};
 pub use plain_put::{PlainPut, encode_put_answer};
+pub(crate) use request::check_token;
 pub use request::{Get, MAX_WAIT, OffsetQuery, Put, Request, Stats, Sync, Unsendable};
 pub use response::{Response, ResultResponse, ValueResponse, encode_value_head};
 pub use status::Status;

@@ -356,7 +356,7 @@ pub struct Unsendable {
     text: String,
 }
 
-pub(super) fn check_token(field: &'static str, text: &str) -> Result<(), Unsendable> {
+pub(crate) fn check_token(field: &'static str, text: &str) -> Result<(), Unsendable> {
     let breaks_the_line = text.is_empty() || text.contains(' ') || text.contains("\r\n") || text.ends_with('\r');
     if breaks_the_line { Err(Unsendable { field, text: text.to_owned() }) } else { Ok(()) }
 }

@@ -1,13 +1,13 @@
-//! The cluster as a client without a consumer group sees it (04 §3, §11). Read once; nothing is kept or watched.
+//! The cluster as clients see it (04 §3, §4, §11). Nothing is kept; what is watched is told with each call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracing::warn;
 
 use crate::id::{BrokerId, BrokerUrl, Partition, PartitionIndex, TopicName};
 
-use super::coordinator::Coordinator;
+use super::coordinator::{Coordinator, Watch};
 use super::error::{CoordinatorError, optional};
 use super::format::{InvalidData, TopicBroker, parse_broker_url};
 use super::paths::{Root, TopicChild, TopicTree};
@@ -17,6 +17,15 @@ use super::paths::{Root, TopicChild, TopicTree};
 pub struct Cluster {
     coordinator: Arc<dyn Coordinator>,
     root: Root,
+}
+
+/// Who serves a broker's partitions at present.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BrokerAddresses {
+    /// The master, if it is registered.
+    pub master: Option<BrokerUrl>,
+    /// The slaves by their numbers.
+    pub slaves: BTreeMap<u32, BrokerUrl>,
 }
 
 /// What is missing or wrong in the cluster.
@@ -59,6 +68,11 @@ impl Cluster {
         Self { coordinator, root }
     }
 
+    /// The directory below which it reads.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
     /// The partitions that producers can send to, those of masters, ordered by broker and number.
     ///
     /// # Errors
@@ -66,6 +80,21 @@ impl Cluster {
     pub async fn partitions_for_publish(&self, topic: &TopicName) -> Result<Vec<Partition>, ClusterError> {
         let partitions = self.partitions(TopicTree::Publish, topic, |child| child.master).await?;
         Ok(partitions.into_iter().collect())
+    }
+
+    /// The same, and a watch that fires when a broker comes, goes or offers another number of partitions. No partition is
+    /// an empty list.
+    ///
+    /// # Errors
+    /// [`ClusterError::Coordinator`], also if the topic's node is missing.
+    pub async fn watch_partitions_for_publish(
+        &self,
+        topic: &TopicName,
+    ) -> Result<(Vec<Partition>, Watch), ClusterError> {
+        let directory = self.root.topic(TopicTree::Publish, topic);
+        let (names, watch) = self.coordinator.watch_children(&directory).await?;
+        let partitions = self.shares(&directory, names, |child| child.master).await?;
+        Ok((partitions.into_iter().collect(), watch))
     }
 
     /// The partitions that consumers can read from, of masters and slaves alike, in the order of their texts:
@@ -96,8 +125,35 @@ impl Cluster {
         }
     }
 
-    /// A child that cannot be read is skipped with a warning, as every reader does; one that vanishes between the list
-    /// and its read is just gone.
+    /// The addresses of a broker's master and slaves; none of a broker that is not registered. What is no address is
+    /// skipped with a warning.
+    ///
+    /// # Errors
+    /// [`ClusterError::Coordinator`].
+    pub async fn broker(&self, broker: BrokerId) -> Result<BrokerAddresses, ClusterError> {
+        let directory = self.root.broker(broker);
+        let mut addresses = BrokerAddresses::default();
+        for name in optional(self.coordinator.children(&directory).await)?.unwrap_or_default() {
+            let slave = match name.strip_prefix("slave").map(str::parse::<u32>) {
+                None if name == "master" => None,
+                None => continue,
+                Some(Ok(number)) => Some(number),
+                Some(Err(_)) => {
+                    warn!(path = format!("{directory}/{name}"), "skip slave without a number");
+                    continue;
+                }
+            };
+            let path = format!("{directory}/{name}");
+            let Some(node) = optional(self.coordinator.get(&path).await)? else { continue };
+            match (parse_broker_url(&node.data), slave) {
+                (Ok(url), None) => addresses.master = Some(url),
+                (Ok(url), Some(number)) => _ = addresses.slaves.insert(number, url),
+                (Err(reason), _) => warn!(path, %reason, "skip unreadable broker node"),
+            }
+        }
+        Ok(addresses)
+    }
+
     async fn partitions(
         &self,
         tree: TopicTree,
@@ -106,6 +162,21 @@ impl Cluster {
     ) -> Result<BTreeSet<Partition>, ClusterError> {
         let directory = self.root.topic(tree, topic);
         let names = optional(self.coordinator.children(&directory).await)?.unwrap_or_default();
+        let partitions = self.shares(&directory, names, wanted).await?;
+        if partitions.is_empty() {
+            return Err(ClusterError::NoPartitions { topic: topic.clone(), path: directory });
+        }
+        Ok(partitions)
+    }
+
+    /// A child that cannot be read is skipped with a warning, as every reader does; one that vanishes between the list
+    /// and its read is just gone.
+    async fn shares(
+        &self,
+        directory: &str,
+        names: Vec<String>,
+        wanted: impl Fn(TopicChild) -> bool,
+    ) -> Result<BTreeSet<Partition>, ClusterError> {
         let mut partitions = BTreeSet::new();
         for name in names {
             let path = format!("{directory}/{name}");
@@ -125,9 +196,6 @@ impl Cluster {
                 ),
                 Err(reason) => warn!(path, %reason, "skip unreadable topic node"),
             }
-        }
-        if partitions.is_empty() {
-            return Err(ClusterError::NoPartitions { topic: topic.clone(), path: directory });
         }
         Ok(partitions)
     }

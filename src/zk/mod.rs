@@ -11,7 +11,7 @@
 //! | [`Cluster`] | partitions of a topic, addresses of masters |
 //! | `local` | a ZooKeeper of our own for local mode; with the feature `broker` |
 
-mod backoff;
+pub(crate) mod backoff;
 mod client;
 mod cluster;
 mod connect;
@@ -23,12 +23,16 @@ pub mod local;
 mod paths;
 mod registration;
 
+#[cfg(feature = "client")]
+pub(crate) use backoff::Backoff;
 pub use client::{CALL_TIMEOUT, CLOSE_TIMEOUT, ZooKeeper, ZooKeeperOptions};
-pub use cluster::{Cluster, ClusterError};
+pub use cluster::{BrokerAddresses, Cluster, ClusterError};
 pub use connect::{ConnectString, DEFAULT_PORT, InvalidConnectString};
 pub use coordinator::{
     Call, Coordinator, Node, NodeKind, NodeStat, Session, SessionId, SessionState, Watch, WatchEvent, connected,
 };
+#[cfg(feature = "client")]
+pub(crate) use error::optional;
 pub use error::{CoordinatorError, NotConnected};
 pub use paths::{InvalidRoot, Root, TopicChild, TopicTree, master_child};
 pub use registration::{

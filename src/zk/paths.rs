@@ -115,9 +115,14 @@ impl Root {
         format!("{}/{consumer}", self.members(group))
     }
 
+    /// `consumers/<group>/owners/<topic>`: persistent, one child for each partition that somebody owns.
+    pub fn owners(&self, group: &GroupName, topic: &TopicName) -> String {
+        format!("{}/consumers/{group}/owners/{topic}", self.0)
+    }
+
     /// `consumers/<group>/owners/<topic>/<partition>`: ephemeral, the id of the member that reads the partition.
     pub fn owner(&self, group: &GroupName, of: &TopicPartition) -> String {
-        format!("{}/consumers/{group}/owners/{}/{}", self.0, of.topic, of.partition)
+        format!("{}/{}", self.owners(group, &of.topic), of.partition)
     }
 
     /// `consumers/<group>/offsets/<topic>/<partition>`: persistent, where the group stands (04 §8).

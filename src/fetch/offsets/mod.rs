@@ -1,5 +1,9 @@
 //! Where offsets are kept (05 §11).
 
+mod file;
+mod none;
+mod zookeeper;
+
 use std::fmt;
 
 use futures_core::future::BoxFuture;
@@ -7,7 +11,12 @@ use futures_core::future::BoxFuture;
 use crate::id::{GroupName, TopicPartition};
 use crate::zk::format::StoredOffset;
 
-/// Keeps the offsets of groups. One consumer calls it from one place at a time.
+pub use file::{FileOffsets, OffsetFileError};
+pub use none::NoStorage;
+pub use zookeeper::{ZooKeeperOffsetError, ZooKeeperOffsets};
+
+/// Keeps the offsets of groups. One consumer has one commit under way at a time; it loads several partitions at the same
+/// time, but none whose offset it is committing. Every call must end within a bounded time.
 pub trait OffsetStorage: fmt::Debug + Send + Sync {
     /// Where the group stands in a partition, `None` if it never was there.
     ///

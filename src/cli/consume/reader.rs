@@ -9,8 +9,8 @@ use bytestring::ByteString;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::output::tell;
-use super::target::{Place, Target};
+use crate::cli::output::tell;
+use crate::cli::target::{Place, Target};
 use crate::client::{ClientError, Fetched, Outcome};
 use crate::id::{MessageId, Offset};
 use crate::message::{Body, Records};

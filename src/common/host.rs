@@ -1,10 +1,10 @@
-//! The host name that is published when the configuration names none (04 §3).
+//! The address under which others know this machine when the configuration names none (04 §3).
 
 use std::net::IpAddr;
 
 /// The first IPv4 address of an interface other than loopback, else the last such IPv6 address, else the loopback
 /// address.
-pub(super) fn default_host() -> String {
+pub(crate) fn default_host() -> String {
     let addresses = if_addrs::get_if_addrs().unwrap_or_default();
     choose(addresses.iter().map(if_addrs::Interface::ip))
 }

@@ -1,0 +1,133 @@
+//! A consumer at work.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::warn;
+
+use super::assignment::Assignment;
+use super::error::ConsumerError;
+use crate::client::ClientEvent;
+use crate::client::session::Session;
+use crate::common::guard::lock;
+use crate::fetch::{FetchEngine, FetchError, SeekTo};
+use crate::id::{GroupName, TopicPartition};
+use crate::rebalance::{Driver, DriverState, Left};
+
+/// The engine, and who tells it what to read.
+pub(super) struct Running {
+    pub(super) engine: Arc<FetchEngine>,
+    assignment: Arc<Assignment>,
+    chosen: Chosen,
+}
+
+enum Chosen {
+    ByGroup { driver: Driver, _reports: AbortOnDropHandle<()> },
+    ByHand(Mutex<Vec<TopicPartition>>),
+}
+
+impl Running {
+    pub(super) fn member(
+        session: &Arc<Session>,
+        group: &GroupName,
+        assignment: Arc<Assignment>,
+        driver: Driver,
+    ) -> Self {
+        let reports = tokio::spawn(report(Arc::clone(session), group.clone(), driver.state()));
+        let chosen = Chosen::ByGroup { driver, _reports: AbortOnDropHandle::new(reports) };
+        Self { engine: Arc::clone(&assignment.engine), assignment, chosen }
+    }
+
+    pub(super) fn by_hand(assignment: Arc<Assignment>) -> Self {
+        Self { engine: Arc::clone(&assignment.engine), assignment, chosen: Chosen::ByHand(Mutex::default()) }
+    }
+
+    pub(super) fn is_member(&self) -> bool {
+        matches!(self.chosen, Chosen::ByGroup { .. })
+    }
+
+    /// Waits until the member has joined.
+    pub(super) async fn joined(&self) -> Result<(), ConsumerError> {
+        match &self.chosen {
+            Chosen::ByGroup { driver, .. } => Ok(driver.joined().await?),
+            Chosen::ByHand(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn assigned(&self) -> Vec<TopicPartition> {
+        match &self.chosen {
+            Chosen::ByGroup { driver, .. } => driver.owned().iter().cloned().collect(),
+            Chosen::ByHand(partitions) => lock(partitions).clone(),
+        }
+    }
+
+    /// Reads these, chosen by hand, beside those that are read.
+    pub(super) fn read(&self, partitions: &[TopicPartition]) {
+        if let Chosen::ByHand(present) = &self.chosen {
+            lock(present).extend_from_slice(partitions);
+            self.assignment.add(partitions);
+        }
+    }
+
+    /// Reads exactly these.
+    pub(super) async fn assign(&self, partitions: &[TopicPartition]) -> Result<(), ConsumerError> {
+        if let Some(of) = partitions.iter().find(|of| !self.assignment.dispatch.handles(&of.topic)) {
+            return Err(ConsumerError::NoListener(of.topic.clone()));
+        }
+        let present = self.assigned();
+        let gone: Vec<_> = present.iter().filter(|of| !partitions.contains(of)).cloned().collect();
+        if !gone.is_empty() {
+            self.assignment.remove(&gone).await;
+        }
+        if let Chosen::ByHand(present) = &self.chosen {
+            lock(present).retain(|of| partitions.contains(of));
+        }
+        let present = self.assigned();
+        let mut new: Vec<_> = partitions.iter().filter(|of| !present.contains(of)).cloned().collect();
+        new.sort();
+        new.dedup();
+        self.read(&new);
+        Ok(())
+    }
+
+    pub(super) async fn seek(&self, of: &TopicPartition, to: SeekTo) -> Result<(), FetchError> {
+        self.assignment.dispatch.read_again();
+        self.engine.seek(of, to).await
+    }
+
+    /// Gives everything up in good order.
+    pub(super) async fn end(&self) -> Result<(), ConsumerError> {
+        let left = match &self.chosen {
+            Chosen::ByGroup { driver, .. } => driver.leave().await,
+            Chosen::ByHand(_) => Left::Complete,
+        };
+        let released = self.engine.stop().await;
+        let (not_committed, cancelled) = (released.not_committed.len(), released.cancelled.len());
+        if not_committed + cancelled > 0 {
+            warn!(
+                not_committed,
+                cancelled, "consumer ended uncleanly: what was handled since the last commit comes again"
+            );
+            return Err(ConsumerError::Unclean { not_committed, cancelled });
+        }
+        match left {
+            Left::Complete => Ok(()),
+            left @ Left::Incomplete { .. } => Err(ConsumerError::Left(left.to_string())),
+        }
+    }
+}
+
+/// Turns what the driver shows into events.
+async fn report(session: Arc<Session>, group: GroupName, mut states: watch::Receiver<DriverState>) {
+    let mut told = 0;
+    while states.changed().await.is_ok() {
+        let state = states.borrow_and_update().clone();
+        if state.rebalance.number == told || !state.is_settled() {
+            continue;
+        }
+        told = state.rebalance.number;
+        session.metrics().rebalanced(&group, state.owned.len());
+        session.emit(ClientEvent::Rebalanced { group: group.clone(), owned: state.owned.iter().cloned().collect() });
+    }
+}

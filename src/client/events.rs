@@ -1,0 +1,124 @@
+//! What happens to a factory while it runs, for applications that show or react to it.
+
+use tokio::sync::broadcast;
+
+use crate::id::{GroupName, MessageId, Offset, Partition, TopicName, TopicPartition};
+
+/// Events that a slow reader may be behind before it loses the oldest ones.
+pub const EVENT_CAPACITY: usize = 256;
+
+/// Something that happened; the log tells the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientEvent {
+    /// A session with ZooKeeper is there, the first, a new one, or one whose connection is restored.
+    SessionConnected,
+    /// The connection to ZooKeeper is lost; the session may still live.
+    SessionDisconnected,
+    /// The session with ZooKeeper is over; a new one follows.
+    SessionExpired,
+    /// A connection to a broker is there.
+    BrokerConnected {
+        /// `host:port`.
+        address: String,
+    },
+    /// A connection to a broker ended, not by this client's wish; the next use makes a new one.
+    BrokerLost {
+        /// `host:port`.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// A broker could not be reached; it is tried again after a pause, if somebody needs it.
+    BrokerUnreachable {
+        /// `host:port`.
+        address: String,
+        /// Why.
+        reason: String,
+    },
+    /// A member of a group owns exactly what the group's plan gives it, after a change.
+    Rebalanced {
+        /// The group.
+        group: GroupName,
+        /// What it owns now.
+        owned: Vec<TopicPartition>,
+    },
+    /// Another member turned out to own a partition: it is not read any more.
+    PartitionTaken {
+        /// The partition.
+        of: TopicPartition,
+    },
+    /// A partition cannot be read on from an offset. It is tried again with the longest pause; a seek ends it.
+    PartitionStuck {
+        /// The partition.
+        of: TopicPartition,
+        /// Where it stands.
+        offset: Offset,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A broker sent a consumer to another offset: there is nothing at the old one.
+    OffsetMoved {
+        /// The partition.
+        of: TopicPartition,
+        /// The old offset.
+        from: Offset,
+        /// The new one.
+        to: Offset,
+    },
+    /// A listener did not handle a message; it is delivered again after a pause.
+    ListenerFailed {
+        /// Where it was read from.
+        from: TopicPartition,
+        /// Its offset.
+        offset: Offset,
+        /// How often in a row.
+        times: u32,
+        /// What the listener said.
+        reason: String,
+    },
+    /// A message is not delivered again: it went to the handler for rejected ones.
+    MessageRejected {
+        /// Where it was read from.
+        from: TopicPartition,
+        /// Its offset.
+        offset: Offset,
+        /// Its id.
+        id: MessageId,
+        /// Why.
+        reason: String,
+    },
+    /// Offsets cannot be read or stored; it is tried again for ever.
+    OffsetsUnavailable {
+        /// A partition that it is about.
+        of: TopicPartition,
+        /// What the storage said.
+        error: String,
+    },
+    /// A topic that is published has other partitions now.
+    PartitionsChanged {
+        /// The topic.
+        topic: TopicName,
+        /// All its partitions, in the order of selectors.
+        partitions: Vec<Partition>,
+    },
+}
+
+/// The way to everybody who listens.
+#[derive(Debug, Clone)]
+pub(crate) struct Events(broadcast::Sender<ClientEvent>);
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self(broadcast::Sender::new(EVENT_CAPACITY))
+    }
+
+    pub(crate) fn emit(&self, event: ClientEvent) {
+        // An error says that nobody listens.
+        let _ = self.0.send(event);
+    }
+
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<ClientEvent> {
+        self.0.subscribe()
+    }
+}

@@ -1,0 +1,129 @@
+//! What the handle asks for.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::info;
+
+use crate::fetch::state::{PartitionState, Released};
+use crate::fetch::{FetchError, SeekTo};
+use crate::id::TopicPartition;
+
+use super::command::Command;
+use super::commits::Then;
+use super::scheduler::Scheduler;
+use super::slot::{Key, Slot, Stage};
+
+impl Scheduler {
+    pub(super) fn carry_out(&mut self, command: Command) {
+        let now = Instant::now();
+        // A caller that is gone has no use for the answer.
+        match command {
+            Command::Add { of, size } => {
+                if !self.stopping {
+                    for of in &of {
+                        self.add(of, size, now);
+                    }
+                }
+            }
+            Command::Release { of, reply } => self.release(&of, reply, false),
+            Command::Lose { of } => self.lose(&of),
+            // Whatever waits for it goes on with the next turn.
+            Command::Fenced => {}
+            Command::Commit { reply } if self.is_fenced() => {
+                let _caller_gone = reply.send(Err(FetchError::Fenced));
+            }
+            Command::Commit { reply } => self.commits.want(None, Then::Caller(reply)),
+            Command::Pause { of, pause, reply } => {
+                for of in &of {
+                    self.pause(of, pause, now);
+                }
+                let _caller_gone = reply.send(());
+            }
+            Command::Seek { of, to, reply } => {
+                let _caller_gone = reply.send(self.seek(&of, to, now));
+            }
+            Command::Hurry { of } => {
+                for of in &of {
+                    if matches!(self.slots.get(of), Some(Slot { stage: Stage::Queued, .. })) {
+                        self.queue.make_due(of, now);
+                    }
+                }
+            }
+            Command::States { of, reply } => {
+                let _caller_gone = reply.send(self.states(of.as_ref()));
+            }
+            Command::Stop { reply } => self.stop(reply),
+        }
+    }
+
+    /// Takes a partition in; one that is here already stays as it is, one that leaves comes back when it has left.
+    pub(super) fn add(&mut self, of: &TopicPartition, size: i32, now: Instant) {
+        if let Some(slot) = self.slots.get_mut(of) {
+            slot.again = slot.leaving.then_some(size);
+            return;
+        }
+        self.incarnations += 1;
+        let key = Arc::new(of.clone());
+        self.slots.insert(Arc::clone(&key), Slot::new(self.incarnations, size));
+        self.schedule(&key, now);
+    }
+
+    fn stop(&mut self, reply: oneshot::Sender<Released>) {
+        self.stopping = true;
+        let all: Vec<_> = self.slots.keys().map(|of| TopicPartition::clone(of)).collect();
+        self.release(&all, reply, true);
+    }
+
+    fn key(&self, of: &TopicPartition) -> Option<Key> {
+        self.slots.get_key_value(of).map(|(key, _)| Arc::clone(key))
+    }
+
+    pub(super) fn pause(&mut self, of: &TopicPartition, pause: bool, now: Instant) {
+        let Some(key) = self.key(of) else { return };
+        let Some(slot) = self.slots.get_mut(of) else { return };
+        if slot.leaving || std::mem::replace(&mut slot.paused, pause) == pause {
+            return;
+        }
+        match (pause, &slot.stage) {
+            (true, Stage::Loading(_)) => {}
+            (true, _) => self.rest(of),
+            (false, Stage::Idle) => self.schedule(&key, now),
+            (false, _) => {}
+        }
+    }
+
+    fn seek(&mut self, of: &TopicPartition, to: SeekTo, now: Instant) -> Result<(), FetchError> {
+        let key = self.key(of).ok_or_else(|| FetchError::NotAssigned(of.clone()))?;
+        self.apply_progress(&key);
+        let slot = self.slots.get_mut(of).filter(|slot| !slot.leaving);
+        let slot = slot.ok_or_else(|| FetchError::NotAssigned(of.clone()))?;
+        let Some(request) = &mut slot.request else {
+            slot.seek = Some(to);
+            info!(group = %self.group, partition = %of, %to, "is to begin where the user wants");
+            return Ok(());
+        };
+        info!(group = %self.group, partition = %of, from = %request.position().offset, %to, "goes on where the user wants");
+        request.seek(to.offset());
+        if let Stage::Delivering { stale, .. } = &mut slot.stage {
+            *stale = true;
+            return Ok(());
+        }
+        self.rest(of);
+        self.schedule(&key, now);
+        Ok(())
+    }
+
+    fn states(&mut self, of: Option<&TopicPartition>) -> Vec<PartitionState> {
+        let mut keys: Vec<_> = match of {
+            Some(of) => self.key(of).into_iter().collect(),
+            None => self.slots.keys().cloned().collect(),
+        };
+        keys.sort();
+        for key in &keys {
+            self.apply_progress(key);
+        }
+        keys.iter().filter_map(|key| Some(self.slots.get(&**key)?.state(key))).collect()
+    }
+}

@@ -1,0 +1,11 @@
+mod broker;
+mod committing;
+mod delivering;
+mod fetching;
+mod leaving;
+mod limits;
+mod listener;
+mod moving;
+mod random;
+mod rig;
+mod storage;

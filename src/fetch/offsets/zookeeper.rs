@@ -1,0 +1,237 @@
+//! Offsets in ZooKeeper (04 §8), written only if nobody else has written since.
+//!
+//! The reference writes without a condition, and whoever writes last wins. Here each write names the version that was seen
+//! last. If that does not match, the owner node of the partition decides: if it is not ours, this member has lost the
+//! partition and must not write; if it is, a late commit of an earlier owner came in between and is written over.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use futures_core::future::BoxFuture;
+use tokio::task::JoinSet;
+use tracing::warn;
+
+use crate::common::guard::lock;
+use crate::id::{GroupName, TopicPartition};
+use crate::zk::format::{InvalidData, StoredOffset};
+use crate::zk::{Coordinator, CoordinatorError, Node, NodeKind, Root, SessionState};
+
+use super::{CommitError, OffsetCommit, OffsetStorage, StorageError};
+
+/// Attempts at one write while others write the same node.
+const ATTEMPTS: usize = 5;
+
+/// Why an offset in ZooKeeper was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ZooKeeperOffsetError {
+    /// The request failed.
+    #[error(transparent)]
+    Coordinator(#[from] CoordinatorError),
+    /// The node holds something else than an offset.
+    #[error(
+        "ZooKeeper node {path} holds no offset: {reason}; write the right one into it, or delete it to begin where the consumer is configured to"
+    )]
+    Damaged {
+        /// The node.
+        path: String,
+        /// What is wrong with its data.
+        reason: InvalidData,
+    },
+    /// There is no session at present, so that nobody can tell who owns the partition.
+    #[error("ZooKeeper node {path} was changed by somebody else, and without a session nobody can tell who owns it")]
+    NoSession {
+        /// The node.
+        path: String,
+    },
+    /// Others write the node again and again.
+    #[error(
+        "ZooKeeper node {path} is changed by somebody else all the time; find out who else writes offsets of the group"
+    )]
+    Contended {
+        /// The node.
+        path: String,
+    },
+}
+
+/// The default storage: `consumers/<group>/offsets/<topic>/<partition>`, shared with Java members of the group.
+#[derive(Debug)]
+pub struct ZooKeeperOffsets {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    coordinator: Arc<dyn Coordinator>,
+    root: Root,
+    consumer_id: String,
+    /// What is known of each node, by its path.
+    seen: Mutex<HashMap<String, Seen>>,
+}
+
+/// A node as this consumer saw it last.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    /// `None`: it was not there.
+    version: Option<i32>,
+    /// What was sent without an answer, so that it is recognised.
+    sent: Option<String>,
+}
+
+impl ZooKeeperOffsets {
+    /// Offsets below `root`, of a consumer whose owner nodes hold `consumer_id`.
+    pub fn new(coordinator: Arc<dyn Coordinator>, root: Root, consumer_id: impl Into<String>) -> Self {
+        let seen = Mutex::default();
+        Self { shared: Arc::new(Shared { coordinator, root, consumer_id: consumer_id.into(), seen }) }
+    }
+}
+
+impl OffsetStorage for ZooKeeperOffsets {
+    fn load<'a>(
+        &'a self,
+        group: &'a GroupName,
+        of: &'a TopicPartition,
+    ) -> BoxFuture<'a, Result<Option<StoredOffset>, StorageError>> {
+        Box::pin(async move { Ok(self.shared.load(self.shared.root.offset(group, of)).await?) })
+    }
+
+    /// All at once, over one connection.
+    fn commit<'a>(
+        &'a self,
+        group: &'a GroupName,
+        commits: &'a [OffsetCommit],
+    ) -> BoxFuture<'a, Vec<Result<(), CommitError>>> {
+        Box::pin(async move {
+            let mut writes = JoinSet::new();
+            for (place, commit) in commits.iter().enumerate() {
+                let (shared, group, commit) = (Arc::clone(&self.shared), group.clone(), commit.clone());
+                writes.spawn(async move { (place, shared.store(&group, &commit).await) });
+            }
+            let lost =
+                || Err(CommitError::Failed("the write was broken off; it is repeated with the next commit".into()));
+            let mut results: Vec<_> = commits.iter().map(|_| lost()).collect();
+            while let Some(joined) = writes.join_next().await {
+                if let Ok((place, result)) = joined
+                    && let Some(slot) = results.get_mut(place)
+                {
+                    *slot = result;
+                }
+            }
+            results
+        })
+    }
+
+    fn released(&self, group: &GroupName, of: &TopicPartition) {
+        lock(&self.shared.seen).remove(&self.shared.root.offset(group, of));
+    }
+}
+
+impl Shared {
+    async fn load(&self, path: String) -> Result<Option<StoredOffset>, ZooKeeperOffsetError> {
+        let Some(node) = self.read(&path).await? else {
+            self.remember(&path, None);
+            return Ok(None);
+        };
+        let stored = StoredOffset::parse(&node.data);
+        let stored = stored.map_err(|reason| ZooKeeperOffsetError::Damaged { path: path.clone(), reason })?;
+        self.remember(&path, Some(node.stat.version));
+        Ok(Some(stored))
+    }
+
+    async fn store(&self, group: &GroupName, commit: &OffsetCommit) -> Result<(), CommitError> {
+        let path = self.root.offset(group, &commit.of);
+        let data = commit.offset.to_string();
+        for _ in 0..ATTEMPTS {
+            let seen = lock(&self.seen).get(&path).cloned().unwrap_or_default();
+            let written = match seen.version {
+                Some(version) => self.coordinator.set(&path, data.as_bytes(), Some(version)).await.map(|s| s.version),
+                None => self.coordinator.create(&path, data.as_bytes(), NodeKind::Persistent).await.map(|()| 0),
+            };
+            match written {
+                Ok(version) => {
+                    self.remember(&path, Some(version));
+                    return Ok(());
+                }
+                Err(
+                    CoordinatorError::BadVersion(_) | CoordinatorError::NodeExists(_) | CoordinatorError::NoNode(_),
+                ) => {
+                    if self.settle(group, &commit.of, &path, &seen, &data).await? {
+                        return Ok(());
+                    }
+                }
+                Err(error) => {
+                    if !error.is_semantic() {
+                        self.sent(&path, data.clone());
+                    }
+                    if !matches!(error, CoordinatorError::Unknown { .. }) {
+                        return Err(failed(error.into()));
+                    }
+                    // A read that follows in the same session tells what became of it.
+                    let node = self.read(&path).await.map_err(|error| failed(error.into()))?;
+                    self.remember(&path, node.as_ref().map(|node| node.stat.version));
+                    if node.is_some_and(|node| node.data == data.as_bytes()) {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Err(failed(ZooKeeperOffsetError::Contended { path }))
+    }
+
+    /// The node is not as it was seen last. Returns whether the offset is there already.
+    async fn settle(
+        &self,
+        group: &GroupName,
+        of: &TopicPartition,
+        path: &str,
+        seen: &Seen,
+        data: &str,
+    ) -> Result<bool, CommitError> {
+        if !self.owns(group, of, path).await.map_err(failed)? {
+            return Err(CommitError::NotOwner);
+        }
+        let node = self.read(path).await.map_err(|error| failed(error.into()))?;
+        self.remember(path, node.as_ref().map(|node| node.stat.version));
+        let found = node.map(|node| String::from_utf8_lossy(&node.data).into_owned());
+        if found.as_deref() == Some(data) {
+            return Ok(true);
+        }
+        if found.is_none() || found != seen.sent {
+            warn!(
+                path,
+                found = found.as_deref().unwrap_or("nothing"),
+                ours = data,
+                "somebody else wrote an offset of a partition that this member owns, writing over it"
+            );
+        }
+        Ok(false)
+    }
+
+    /// Whether the owner node is of this consumer and of its present session.
+    async fn owns(&self, group: &GroupName, of: &TopicPartition, path: &str) -> Result<bool, ZooKeeperOffsetError> {
+        let Some(owner) = self.read(&self.root.owner(group, of)).await? else { return Ok(false) };
+        let session = match *self.coordinator.session().borrow() {
+            SessionState::Connected(session) | SessionState::Disconnected(session) => session.id,
+            _ => return Err(ZooKeeperOffsetError::NoSession { path: path.to_owned() }),
+        };
+        Ok(owner.data == self.consumer_id.as_bytes() && owner.stat.ephemeral_owner == Some(session))
+    }
+
+    async fn read(&self, path: &str) -> Result<Option<Node>, CoordinatorError> {
+        crate::zk::optional(self.coordinator.get(path).await)
+    }
+
+    fn remember(&self, path: &str, version: Option<i32>) {
+        lock(&self.seen).insert(path.to_owned(), Seen { version, sent: None });
+    }
+
+    fn sent(&self, path: &str, data: String) {
+        lock(&self.seen).entry(path.to_owned()).or_default().sent = Some(data);
+    }
+}
+
+fn failed(error: ZooKeeperOffsetError) -> CommitError {
+    CommitError::Failed(error.into())
+}
+
+#[cfg(test)]
+mod tests;
