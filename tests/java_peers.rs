@@ -19,6 +19,9 @@ mod rig;
 #[path = "java_peers/exchange.rs"]
 mod exchange;
 
+#[path = "java_peers/groups.rs"]
+mod groups;
+
 #[path = "java_peers/direct.rs"]
 mod direct;
 

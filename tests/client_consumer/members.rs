@@ -13,9 +13,12 @@ use tokio::time::timeout;
 use crate::common::{DEADLINE, eventually};
 use crate::rig::{Record, Rig, config, consume, t, text_of, texts, until};
 
+/// What was told of which partitions.
+type Calls = Vec<(&'static str, Vec<TopicPartition>)>;
+
 /// Notes what a rebalance listener is told.
 #[derive(Debug, Clone, Default)]
-struct Told(Arc<Mutex<Vec<(&'static str, Vec<TopicPartition>)>>>);
+struct Told(Arc<Mutex<Calls>>);
 
 impl Told {
     fn note(&self, what: &'static str, partitions: &[TopicPartition]) {

@@ -104,4 +104,14 @@ impl MetaqBroker {
     pub fn kill(mut self) {
         self.0.kill();
     }
+
+    /// Stops it in its tracks; its connections stay open.
+    pub fn freeze(&self) {
+        self.0.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.0.signal("CONT");
+    }
 }

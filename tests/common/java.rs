@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::DEADLINE;
 use super::broker::BrokerHome;
+use super::group::Inbox;
 use super::process::Process;
 
 /// The built programs.
@@ -167,7 +168,7 @@ impl JavaBroker {
 pub struct JavaClient {
     stdin: Mutex<ChildStdin>,
     commands: Arc<Mutex<Commands>>,
-    _process: Process,
+    process: Process,
     _state: tempfile::TempDir,
 }
 
@@ -195,7 +196,7 @@ impl JavaClient {
         });
         let mut process =
             Process::start("the Java client", &mut java.command("interop.Driver", state.path()), Some(on_line));
-        Self { stdin: Mutex::new(process.take_stdin()), commands, _process: process, _state: state }
+        Self { stdin: Mutex::new(process.take_stdin()), commands, process, _state: state }
     }
 
     /// Starts a command; `options` is what `Driver.java` and its neighbours say.
@@ -212,6 +213,21 @@ impl JavaClient {
         options["command"] = name.into();
         self.send(&options).expect("the Java client has ended");
         JavaCommand { client: self, id, name: format!("{name} {id}"), lines, ended: false }
+    }
+
+    /// Stops it in its tracks, with all that it does; its connections stay open.
+    pub fn freeze(&self) {
+        self.process.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.process.signal("CONT");
+    }
+
+    /// Ends it in the middle of whatever it does.
+    pub fn kill(&self) {
+        self.process.signal("KILL");
     }
 
     fn send(&self, request: &Value) -> std::io::Result<()> {
@@ -263,6 +279,20 @@ impl JavaCommand<'_> {
     /// Waits for the end and returns all lines that had not been taken yet.
     pub fn finish(mut self) -> Vec<Value> {
         std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// Hands all further lines to the inbox as they come. What is left to do with the command is to stop it.
+    pub fn feed(&mut self, inbox: Arc<Inbox>) {
+        let lines = std::mem::replace(&mut self.lines, channel().1);
+        std::thread::spawn(move || {
+            for line in lines {
+                inbox.take(&line);
+                if !line["exit"].is_null() {
+                    break;
+                }
+            }
+            inbox.end();
+        });
     }
 
     /// Asks it to end; [`finish`](Self::finish) waits for that.

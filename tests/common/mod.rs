@@ -5,6 +5,8 @@
 #[cfg(feature = "broker")]
 pub mod broker;
 #[cfg(feature = "broker")]
+pub mod group;
+#[cfg(feature = "broker")]
 pub mod hanging_disk;
 #[cfg(feature = "broker")]
 pub mod http;

@@ -7,19 +7,14 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
+use crate::common::group::Delivery;
+pub(crate) use crate::common::group::Place;
+
 /// What a producer sends.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) attribute: Option<String>,
     pub(crate) payload: Vec<u8>,
-}
-
-/// Where a message is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
-    pub(crate) broker: i64,
-    pub(crate) partition: i64,
-    pub(crate) offset: i64,
 }
 
 /// A message in a broker, be it known from an acknowledgement, a delivery or from reading.
@@ -49,18 +44,6 @@ impl fmt::Debug for Message {
     }
 }
 
-impl Place {
-    /// From the line of an answer or a delivery.
-    pub(crate) fn of(line: &Value) -> Self {
-        let number = |name: &str| line[name].as_i64().unwrap_or_else(|| panic!("no {name} in {line}"));
-        Self { broker: number("broker"), partition: number("partition"), offset: number("offset") }
-    }
-
-    pub(crate) fn partition(&self) -> (i64, i64) {
-        (self.broker, self.partition)
-    }
-}
-
 impl Stored {
     /// From the line of a good answer and what was sent.
     pub(crate) fn acknowledged(line: &Value, message: Message) -> Self {
@@ -75,6 +58,13 @@ impl Stored {
             payload: BASE64_STANDARD.decode(payload).unwrap(),
         };
         Self { place: Place::of(line), id: id_of(line), message }
+    }
+}
+
+impl From<&Delivery> for Stored {
+    fn from(one: &Delivery) -> Self {
+        let message = Message { attribute: one.attribute.clone(), payload: one.payload.clone() };
+        Self { place: one.place, id: one.id, message }
     }
 }
 

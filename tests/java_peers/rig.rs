@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::clients::{Member, Stream};
 use crate::common::DEADLINE;
 use crate::common::broker::BrokerHome;
+use crate::common::group::{Members, Subject};
 use crate::common::java::{Java, JavaBroker, JavaClient, JavaCommand};
 use crate::common::zookeeper::{Ensemble, free_port};
 use crate::messages::{Message, Stored, acknowledged};
@@ -126,6 +127,28 @@ impl Cluster {
     pub(crate) fn java_consume_by<'a>(&self, client: &'a JavaClient, topic: &str, group: &str) -> Member<'a> {
         let options = json!({ "topic": topic, "group": group, "commitMs": 200 });
         Member::subscribed(self.java_by(client, "consume", options))
+    }
+
+    /// What a run or a group of ours is about.
+    pub(crate) fn subject(&self, topic: &str, group: &str) -> Subject {
+        let [zk_connect, zk_root] = [&self.zk_connect, &self.root].map(String::clone);
+        Subject { zk_connect, zk_root, topic: topic.to_owned(), group: group.to_owned() }
+    }
+
+    /// Members of ours, none yet.
+    pub(crate) fn rust_members(&self, topic: &str, group: &str) -> Members {
+        Members::new(self.subject(topic, group), &["--max-size", &MAX_SIZE.to_string()])
+    }
+
+    /// Starts a Java member of a group with a name of its own; the shared client's if no other is given.
+    pub(crate) fn java_member<'a>(
+        &'a self,
+        client: Option<&'a JavaClient>,
+        subject: &Subject,
+        name: &str,
+    ) -> JavaCommand<'a> {
+        let options = json!({ "topic": subject.topic, "group": subject.group, "consumerId": name });
+        self.java_by(client.unwrap_or(&self.rig.client), "consume", options)
     }
 
     /// Waits until Java producers find so many partitions.

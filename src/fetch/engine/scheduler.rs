@@ -118,10 +118,11 @@ impl Scheduler {
         }
     }
 
-    /// Runs until stopped, or until the handle is gone: then every task ends with it.
+    /// Runs until stopped, or until the handle is gone: then every task ends with it. A stop that has begun goes on.
     pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let timer = sleep_until(Instant::now() + FAR);
         tokio::pin!(timer);
+        let mut has_handle = true;
         loop {
             self.proceed(Instant::now());
             if self.ended {
@@ -133,8 +134,9 @@ impl Scheduler {
             }
             tokio::select! {
                 biased;
-                command = commands.recv() => match command {
+                command = commands.recv(), if has_handle => match command {
                     Some(command) => self.carry_out(command),
+                    None if self.stopping => has_handle = false,
                     None => return,
                 },
                 Some(joined) = self.tasks.join_next_with_id() => {

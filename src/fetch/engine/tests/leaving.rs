@@ -211,6 +211,20 @@ async fn a_dropped_engine_cancels_its_listeners_and_commits_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_that_nobody_waits_for_goes_on() {
+    let rig = busy().await;
+    let Rig { listener, storage, engine, .. } = rig;
+    let short = tokio::time::timeout(Duration::from_secs(1), engine.stop()).await;
+    assert!(short.is_err());
+    drop(engine);
+    listener.until(|listener| listener.running() == 0).await;
+    while storage.offset(0).is_none() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!((storage.offset(0), storage.offset(1)), (Some(30), Some(30)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_size_of_nothing_is_refused() {
     let rig = rig();
     assert!(matches!(rig.engine.add(&all([0]), 0), Err(FetchError::Size(0))));

@@ -58,7 +58,7 @@ async fn befalls(world: &mut World, rng: &mut fastrand::Rng, partitions: u32) {
         5 => world.publish(0, 0, partitions + rng.u32(..3)).await,
         _ if peers.is_empty() => _ = world.join_java(),
         6 => {
-            // Its deletes may be carried out in its next session.
+            // Its deletes may be carried out in its next session, when others own what it deletes.
             let peer = &world.java[&peers[rng.usize(..peers.len())]];
             if rng.bool() {
                 peer.client.cut(lasts, Notice::AtOnce)

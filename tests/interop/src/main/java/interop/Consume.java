@@ -19,6 +19,9 @@ final class Consume implements MessageListener {
     static void run(Task task) throws Exception {
         Options options = task.options;
         ConsumerConfig config = new ConsumerConfig(options.text("group"));
+        if (options.has("consumerId")) {
+            config.setConsumerId(options.text("consumerId"));
+        }
         config.setOffset(0); // where nothing is committed: all there is
         config.setFetchRunnerCount(1);
         config.setMaxDelayFetchTimeInMills(200);
