@@ -84,8 +84,9 @@ impl Assignment {
 
 impl Assignee for Assignment {
     fn assigned(&self, partitions: &[TopicPartition]) {
-        self.call(|listener| listener.assigned(partitions));
+        // In this order the listener can seek.
         self.add(partitions);
+        self.call(|listener| listener.assigned(partitions));
     }
 
     fn release<'a>(&'a self, partitions: &'a [TopicPartition]) -> BoxFuture<'a, ()> {
