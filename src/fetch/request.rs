@@ -161,8 +161,10 @@ impl FetchRequest {
         self.delay = if waited { Duration::ZERO } else { self.limits.grow(self.delay) };
     }
 
-    /// No answer, or one that says so.
+    /// No answer, or one that says so. What a broker that does not answer is asked next must hold none of the budget, which
+    /// the partitions of others wait for.
     pub(super) fn failed(&mut self) {
+        self.expects_data = false;
         self.delay = self.limits.grow(self.delay);
     }
 
