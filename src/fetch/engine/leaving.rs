@@ -44,7 +44,7 @@ enum Phase {
 }
 
 impl Scheduler {
-    /// Begins to release partitions; those that are not here, or leave already, are left out.
+    /// Begins to release partitions; those that are not here are left out.
     pub(super) fn release(&mut self, of: &[TopicPartition], reply: oneshot::Sender<Released>, ends: bool) {
         let mut keys = Vec::new();
         for of in of {
@@ -134,7 +134,10 @@ impl Scheduler {
     fn end_release(&mut self, mut release: Release) {
         let now = Instant::now();
         for of in &release.of {
-            let again = self.slots.get(&**of).and_then(|slot| slot.again);
+            // Another release of the same partition may have ended before, and the partition may be back since.
+            let Some(again) = self.slots.get(&**of).filter(|slot| slot.leaving).map(|slot| slot.again) else {
+                continue;
+            };
             self.forget(of, false);
             if let Some(size) = again {
                 self.add(of, size, now);
