@@ -163,11 +163,6 @@ impl FetchEngine {
         self.ask(|reply| Command::Seek { of: of.clone(), to, reply }).await?
     }
 
-    /// Asks these partitions now instead of after their pause: their broker can be reached again, say.
-    pub fn hurry(&self, of: &[TopicPartition]) {
-        let _gone_when_stopped = self.commands.send(Command::Hurry { of: of.to_vec() });
-    }
-
     /// The next byte to be handled, and the message before it. `None` if the partition is not here or its stored offset was
     /// not read yet.
     ///
