@@ -21,8 +21,7 @@ use super::watches::Watches;
 use super::{DriverOptions, Membership};
 use crate::id::TopicPartition;
 use crate::rebalance::{Assignee, LoadBalanceStrategy};
-use crate::zk::backoff::Backoff;
-use crate::zk::{Coordinator, CoordinatorError, Root, Session, SessionId, SessionState, Watch};
+use crate::zk::{Backoff, Coordinator, CoordinatorError, Root, Session, SessionId, SessionState, Watch};
 
 /// First and longest wait between two attempts after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
