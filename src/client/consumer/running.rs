@@ -138,11 +138,14 @@ impl Running {
     }
 }
 
-/// Turns what the driver shows into events.
+/// Turns what the driver shows into events, and has the addresses of brokers read again when those change.
 async fn report(session: Arc<Session>, group: GroupName, mut states: watch::Receiver<DriverState>) {
-    let mut told = 0;
+    let (mut told, mut changes) = (0, 0);
     while states.changed().await.is_ok() {
         let state = states.borrow_and_update().clone();
+        if std::mem::replace(&mut changes, state.broker_changes) != state.broker_changes {
+            session.brokers_changed();
+        }
         if state.rebalance.number == told || !state.is_settled() {
             continue;
         }

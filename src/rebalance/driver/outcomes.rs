@@ -12,7 +12,7 @@ use super::member::Standing;
 use super::nodes::{Claimed, Registered};
 use super::state::JoinError;
 use super::task::{Done, Task};
-use super::view::View;
+use super::view::{List, View};
 use super::watches::{Fired, Watched};
 use crate::id::TopicPartition;
 use crate::rebalance::Plan;
@@ -235,6 +235,7 @@ impl Task {
         match &fired.what {
             Watched::List(list) => {
                 if self.member.list_fired(list, fired) {
+                    self.broker_changes += u64::from(matches!(list, List::Topic(_)));
                     self.member.changed();
                     self.member.read_by(Instant::now() + SETTLE);
                 }

@@ -22,6 +22,8 @@ pub struct DriverState {
     pub fenced: bool,
     /// The latest rebalance.
     pub rebalance: Rebalance,
+    /// Counts how often brokers have come to, gone from or changed a topic of this member.
+    pub broker_changes: u64,
 }
 
 impl DriverState {

@@ -58,6 +58,7 @@ pub(super) struct Task {
     pub(super) member: Member,
     pub(super) holdings: Holdings,
     pub(super) rebalance: Rebalance,
+    pub(super) broker_changes: u64,
     pub(super) operations: JoinSet<Done>,
     pub(super) releases: JoinSet<Vec<TopicPartition>>,
     pub(super) watches: Watches,
@@ -100,6 +101,7 @@ impl Task {
             member: Member::default(),
             holdings: Holdings::default(),
             rebalance: Rebalance::default(),
+            broker_changes: 0,
             operations: JoinSet::new(),
             releases: JoinSet::new(),
             watches: Watches::default(),
@@ -292,6 +294,7 @@ impl Task {
             state.phase = phase;
             state.fenced = self.fence.up;
             state.rebalance = self.rebalance;
+            state.broker_changes = self.broker_changes;
             state.releasing = self.holdings.releasing();
             if *state.owned != owned {
                 state.owned = Arc::new(owned);
