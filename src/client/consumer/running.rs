@@ -87,10 +87,11 @@ impl Running {
         let _turn = by_hand.changing.lock().await;
         let present = self.assigned();
         let gone: Vec<_> = present.iter().filter(|of| !partitions.contains(of)).cloned().collect();
+        // Before the wait, whose end may never come here: what another call wants back must count as new.
+        lock(&by_hand.partitions).retain(|of| partitions.contains(of));
         if !gone.is_empty() {
             self.assignment.remove(&gone).await;
         }
-        lock(&by_hand.partitions).retain(|of| partitions.contains(of));
         let present = self.assigned();
         let mut new: Vec<_> = partitions.iter().filter(|of| !present.contains(of)).cloned().collect();
         new.sort();
