@@ -512,13 +512,7 @@ impl Core {
         seen: Option<Arc<dyn MessageIdCache>>,
     ) -> Arc<Assignment> {
         let group = self.config.group().clone();
-        let dispatch = Arc::new(Dispatch {
-            group: group.clone(),
-            subscriptions,
-            reject: Arc::clone(&self.config.reject),
-            seen,
-            progress: Mutex::default(),
-        });
+        let dispatch = Arc::new(Dispatch::new(group.clone(), subscriptions, Arc::clone(&self.config.reject), seen));
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
         let options = FetchOptions { observer: Some(observer), ..self.options.clone() };
         let source = Arc::new(BrokerSource::new(Arc::clone(&self.session), &group, options.fetch_timeout));

@@ -127,8 +127,8 @@ impl Running {
         let cancelled = by_group.cancelled.len() + last.cancelled.len();
         if not_committed + cancelled > 0 {
             warn!(
-                not_committed,
-                cancelled, "consumer ended uncleanly: what was handled since the last commit comes again"
+                group = %self.assignment.dispatch.group, not_committed, cancelled,
+                "consumer ended uncleanly: what was handled since the last commit comes again"
             );
             return Err(ConsumerError::Unclean { not_committed, cancelled });
         }
