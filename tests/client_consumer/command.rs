@@ -1,5 +1,6 @@
 //! `metaq consume --group`, the real binary.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -181,4 +182,28 @@ async fn wrong_use_is_refused_and_says_what_is_right() {
     }
     // Nothing was begun by any of them.
     assert!(rig.tree.members("g").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_output_nobody_takes_any_more_leaves_its_group() {
+    let rig = Rig::start(1).await;
+    rig.send(0, ["taken"]).await;
+    let mut process = command(&rig, &["--group", "g"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut output = BufReader::new(process.stdout.take().unwrap());
+    let first = tokio::task::block_in_place(|| {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        line
+    });
+    assert_eq!(first, "taken\n");
+    drop(output);
+    rig.send(0, ["not taken"]).await;
+    crate::common::eventually("it ends", async || match process.try_wait().unwrap() {
+        Some(_) => Ok(()),
+        None => Err("it goes on".to_owned()),
+    })
+    .await;
+    assert!(rig.tree.members("g").await.is_empty() && rig.tree.owners("g").await.is_empty());
+    // What was not printed is the next member's.
+    assert_eq!(rig.tree.offset("g", 0).await.map(metaq::id::Offset::get), Some(25));
 }

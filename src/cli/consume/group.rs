@@ -93,6 +93,8 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
     let idle = arguments.idle_ms.map_or(Duration::MAX, Duration::from_millis);
     let mut reading = Reading { arguments, deliveries: 0, received: 0 };
     let mut last = Instant::now();
+    // Whatever ends the reading, the member leaves its group.
+    let mut unprinted = Ok(());
     let reason = loop {
         if arguments.max.is_some_and(|max| reading.received >= max) {
             break "max";
@@ -101,7 +103,12 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
             biased;
             () = &mut stop => break "stopped",
             delivery = messages.next() => match delivery {
-                Some(delivery) => reading.take(delivery)?,
+                Some(delivery) => {
+                    unprinted = reading.take(delivery);
+                    if unprinted.is_err() {
+                        break "unprinted";
+                    }
+                }
                 None => break "closed",
             },
             () = super::idle_since(last, idle) => break "idle",
@@ -111,6 +118,7 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
     // What waits in the stream was not shown: it belongs to the next member.
     drop(messages);
     let left = factory.shutdown().await;
+    unprinted?;
     print::summary(arguments, &Summary::new(reading.received, reading.deliveries, reason))?;
     left?;
     let missing = arguments.max.map_or(0, |max| max.saturating_sub(reading.received));
