@@ -151,7 +151,8 @@ impl ClientConfig {
         self
     }
 
-    /// How long a change in ZooKeeper may take to reach everybody (`zkSyncTimeMs`), 5 s if not set.
+    /// How long a change in ZooKeeper may take to reach everybody (`zkSyncTimeMs`), 5 s if not set. Only members of a group
+    /// on the JVM wait so long, between two attempts to claim partitions; nothing of this library does.
     #[must_use]
     pub fn zk_sync_time(mut self, time: Duration) -> Self {
         self.zk_sync_time = time;

@@ -20,7 +20,7 @@ pub trait ClientMetrics: fmt::Debug + Send + Sync {
     /// A message is sent once more after this error.
     fn send_retried(&self, _topic: &TopicName, _error: &ClientError) {}
 
-    /// Messages came from a broker; `bytes` are those of whole records.
+    /// Messages came from a broker; `bytes` are those of its answer, a record that is cut at the end included.
     fn received(&self, _from: &TopicPartition, _messages: usize, _bytes: usize) {}
 
     /// A message is delivered once more, after an error of the listener.
