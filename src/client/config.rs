@@ -9,7 +9,7 @@ use crate::protocol::Limits;
 use crate::zk::{ConnectString, InvalidConnectString, InvalidRoot, Root};
 
 use super::connection::{ConnectionOptions, Heartbeat};
-use super::metrics::{ClientMetrics, NoMetrics};
+use super::metrics::{ClientMetrics, Guarded, NoMetrics};
 
 /// Session time-out to ask ZooKeeper for (`zkSessionTimeoutMs`).
 pub const DEFAULT_ZK_SESSION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -207,7 +207,7 @@ impl ClientConfig {
     /// What counts.
     #[must_use]
     pub fn metrics(mut self, metrics: Arc<dyn ClientMetrics>) -> Self {
-        self.metrics = metrics;
+        self.metrics = Arc::new(Guarded::new(metrics));
         self
     }
 

@@ -70,6 +70,7 @@ impl FetchEngine {
         group: GroupName,
         options: FetchOptions,
     ) -> Self {
+        let options = options.bounded();
         let (commands, inbox) = mpsc::unbounded_channel();
         let fenced = Arc::new(AtomicBool::new(false));
         let fetch_timeout = options.fetch_timeout;

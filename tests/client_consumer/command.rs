@@ -207,3 +207,17 @@ async fn a_member_whose_output_nobody_takes_any_more_leaves_its_group() {
     // What was not printed is the next member's.
     assert_eq!(rig.tree.offset("g", 0).await.map(metaq::id::Offset::get), Some(25));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_that_pauses_between_messages_ends_in_good_order_when_it_is_told_to() {
+    let rig = Rig::start(1).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_metaq"));
+    command.args(["produce", "--topic", "t", "--zk", &rig.broker.zookeeper_address(), "--zk-session-ms", "2000"]);
+    command.args(["--count", "2", "--interval-ms", "3600000", "--output", "json"]).env_remove("RUST_LOG");
+    tokio::task::block_in_place(|| {
+        let mut process = Process::start("producer", &mut command, None);
+        process.wait_for_line("\"ok\":true");
+        assert!(process.terminate().success());
+        assert!(process.printed().iter().any(|line| line.contains("\"summary\":true")), "{:?}", process.printed());
+    });
+}

@@ -216,7 +216,7 @@ impl ConsumerConfig {
         if let Some(id) = self.consumer_id.as_ref().filter(|id| !is_admissible(id)) {
             return Err(ConsumerError::ConsumerId(id.clone()));
         }
-        Ok(options)
+        Ok(options.bounded())
     }
 
     /// The group.

@@ -22,6 +22,7 @@ use crate::client::message::check_topic;
 use crate::client::session::{Child, Session};
 use crate::client::{ClientError, Message, Outcome};
 use crate::common::guard::lock;
+use crate::common::panics::caught;
 use crate::id::{Partition, TopicName};
 
 /// Pause before a message is sent once more where no other partition is left.
@@ -147,7 +148,11 @@ impl Inner {
             _ if !untried.is_empty() => &untried,
             _ => &all,
         };
-        self.config.selector.select(topic, candidates, message).map(Place::Partition).ok_or_else(no_partition)
+        // It is asked again in the lane's task, which messages of others are waiting in.
+        match caught(|| self.config.selector.select(topic, candidates, message)) {
+            Ok(chosen) => chosen.map(Place::Partition).ok_or_else(no_partition),
+            Err(panic) => Err(ClientError::Selector { topic: topic.clone(), panic }),
+        }
     }
 
     fn dispatch(self: &Arc<Self>, entry: Entry, place: Place) {

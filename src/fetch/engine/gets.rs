@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::fetch::event::FetchEvent;
-use crate::fetch::request::{FetchRequest, Invalid};
+use crate::fetch::request::{FetchRequest, Invalid, SENT_ON};
 use crate::fetch::{Batch, Get, SourceError, StorageError};
 use crate::id::{BrokerId, Offset};
 use crate::zk::format::StoredOffset;
@@ -164,10 +164,19 @@ impl Scheduler {
                 request.nothing(waited && !held.is_zero() && took >= held);
             }
             Ok(Answer::Moved(to)) => {
-                request.moved(to);
+                let times = request.moved(to);
                 if from.offset == Offset::LATEST {
                     debug!(group = %self.group, partition = %of, offset = %to, "begins at the end");
+                } else if times > SENT_ON {
+                    debug!(group = %self.group, partition = %of, from = %from.offset, %to, times, "moved once more");
                 } else {
+                    if times == SENT_ON {
+                        warn!(
+                            group = %self.group, partition = %of, times,
+                            "the broker moves the offset again and again without a message, trying on; repair the \
+                             partition or seek past it"
+                        );
+                    }
                     info!(group = %self.group, partition = %of, from = %from.offset, %to, "the broker moved the offset");
                 }
                 self.tell(&FetchEvent::Moved { of: Arc::clone(of), from: from.offset, to });

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{error, warn};
 
+use crate::common::panics::caught;
 use crate::fetch::request::FetchRequest;
 use crate::fetch::state::Released;
 use crate::id::TopicPartition;
@@ -156,7 +157,14 @@ impl Scheduler {
         }
         self.rest(of);
         if self.slots.remove(&**of).is_some() && !self.commits.concerns(of) {
-            self.storage.released(&self.group, of);
+            self.storage_forgets(of);
+        }
+    }
+
+    /// Tells the storage that a partition is given up.
+    pub(super) fn storage_forgets(&self, of: &Key) {
+        if let Err(panic) = caught(|| self.storage.released(&self.group, of)) {
+            error!(group = %self.group, partition = %of, panic, "the offset storage panicked; reading goes on");
         }
     }
 
