@@ -24,10 +24,11 @@ pub trait ClientMetrics: fmt::Debug + Send + Sync {
     /// A message is sent once more after this error.
     fn send_retried(&self, _topic: &TopicName, _error: &ClientError) {}
 
-    /// Messages came from a broker; `bytes` are those of its answer, a record that is cut at the end included.
+    /// Messages came from a broker; `bytes` are those of its answer, a record that is cut at the end included. Those behind
+    /// a message that is delivered once more may come, and count, again.
     fn received(&self, _from: &TopicPartition, _messages: usize, _bytes: usize) {}
 
-    /// A message is delivered once more, after an error of the listener.
+    /// A listener did not handle a message, which is delivered once more, or rejected if that was the last attempt.
     fn retried(&self, _from: &TopicPartition) {}
 
     /// A message was rejected.

@@ -173,15 +173,16 @@ impl Reading {
         reading
     }
 
-    /// Shows what is wanted of a batch. Messages are acknowledged only then: what could not be printed comes again.
-    fn show(&self, batch: &MessageBatch<'_>) -> Action {
+    /// Shows what is wanted of a batch. Messages are acknowledged only then: what could not be printed comes again. `None`
+    /// when nothing more is shown.
+    fn show(&self, batch: &MessageBatch<'_>) -> Option<Action> {
         let mut state = lock(&self.state);
         let mut out = Vec::new();
         let mut shown = 0;
-        let mut action = Action::Ack;
+        let mut action = Some(Action::Ack);
         for message in batch.messages() {
             if state.ended.is_some() {
-                action = Action::Retry("nothing more is shown".to_owned());
+                action = None;
                 break;
             }
             state.deliveries += 1;
@@ -191,7 +192,7 @@ impl Reading {
                 continue;
             }
             if !ok {
-                action = Action::Retry("failed on purpose".to_owned());
+                action = Some(Action::Retry("failed on purpose".to_owned()));
                 break;
             }
             shown += 1;
@@ -200,7 +201,7 @@ impl Reading {
         }
         if let Err(error) = print::print(&out) {
             self.fail(&mut state, error);
-            return Action::Retry("the output is not taken".to_owned());
+            return None;
         }
         state.last = Instant::now();
         batch.handled(shown);
@@ -266,6 +267,14 @@ struct Show(Arc<Reading>);
 
 impl BatchListener for Show {
     fn on_batch<'a>(&'a self, batch: &'a MessageBatch<'a>) -> BoxFuture<'a, Action> {
-        Box::pin(async { self.0.show(batch) })
+        Box::pin(async {
+            match self.0.show(batch) {
+                Some(action) => action,
+                None => {
+                    batch.stopped().await;
+                    Action::Retry("not shown".to_owned())
+                }
+            }
+        })
     }
 }

@@ -122,7 +122,8 @@ impl ConsumerConfig {
     }
 
     /// After how many failures of a listener on the same message it is rejected: with the default of 5 it is delivered
-    /// 6 times.
+    /// 6 times, within 10 s. If the messages before it in the same answer of the broker were handled, it is delivered once
+    /// more than that.
     #[must_use]
     pub fn max_fetch_retries(mut self, retries: u32) -> Self {
         self.fetch.max_fetch_retries = retries;

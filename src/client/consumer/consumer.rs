@@ -185,7 +185,9 @@ impl Consumer {
     }
 
     /// Joins the group and begins to read. It is done when the member has its node in ZooKeeper, the watches and the first
-    /// plan; partitions that others still own follow as they are given up. With a factory that knows one broker only,
+    /// plan. Its partitions follow: a moment later, those that others still own as they are given up;
+    /// [`ClientEvent::Rebalanced`](super::super::ClientEvent::Rebalanced) and the
+    /// [rebalance listener](ConsumerConfig::rebalance_listener) tell. With a factory that knows one broker only,
     /// reads [`ConsumerConfig::partition`] of each topic without a group (05 §3).
     ///
     /// # Errors

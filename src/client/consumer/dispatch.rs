@@ -211,6 +211,7 @@ impl Dispatch {
             wanted.handled_messages().iter().for_each(|message| self.done(message));
             match action {
                 Action::Ack => {}
+                Action::Retry(_) if batch.is_stopped() => return Verdict::Stopped,
                 Action::Retry(reason) => return Verdict::Retry(reason),
                 Action::Reject(reason) => return Verdict::Reject(reason),
             }
