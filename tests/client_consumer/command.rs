@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::common::output::{assert_status, json_lines, text};
 use crate::common::process::Process;
+use crate::common::wait_until;
 use crate::rig::{Rig, texts};
 
 fn command(rig: &Rig, arguments: &[&str]) -> Command {
@@ -198,11 +199,7 @@ async fn a_member_whose_output_nobody_takes_any_more_leaves_its_group() {
     assert_eq!(first, "taken\n");
     drop(output);
     rig.send(0, ["not taken"]).await;
-    crate::common::eventually("it ends", async || match process.try_wait().unwrap() {
-        Some(_) => Ok(()),
-        None => Err("it goes on".to_owned()),
-    })
-    .await;
+    tokio::task::block_in_place(|| wait_until("it ends", || process.try_wait().unwrap().is_some()));
     assert!(rig.tree.members("g").await.is_empty() && rig.tree.owners("g").await.is_empty());
     // What was not printed is the next member's.
     assert_eq!(rig.tree.offset("g", 0).await.map(metaq::id::Offset::get), Some(25));

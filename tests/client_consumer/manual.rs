@@ -94,7 +94,8 @@ async fn what_a_dropped_assignment_was_giving_up_can_be_assigned_again() {
     record.wait_for("slow").await;
     {
         // It waits for the listener; polled once, it is dropped.
-        let mut dropped = std::pin::pin!(consumer.assign(&[t(0)]));
+        let fewer = [t(0)];
+        let mut dropped = std::pin::pin!(consumer.assign(&fewer));
         let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(dropped.as_mut().poll(cx))).await;
         assert!(polled.is_pending());
     }

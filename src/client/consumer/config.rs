@@ -71,8 +71,8 @@ impl ConsumerConfig {
         self
     }
 
-    /// Longest wait for the answer to a get or an offset query, not counting what a broker may hold it back; above 0,
-    /// default 10 s.
+    /// Longest wait for the answer to a get or an offset query; above 0, default 10 s. A broker that can do so holds a get
+    /// back for half of it at most.
     #[must_use]
     pub fn fetch_timeout(mut self, timeout: Duration) -> Self {
         self.fetch.fetch_timeout = timeout;
