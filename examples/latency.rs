@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use metaq::client::{ClientConfig, ClientEvent, ConsumerConfig, Message, MessageSessionFactory, ReceivedMessage};
-use metaq::id::{TopicName, TopicPartition};
+use metaq::id::TopicName;
 use tokio::sync::mpsc;
 
 /// Pause between two messages, so that the topic is idle when each is sent.
