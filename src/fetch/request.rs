@@ -246,8 +246,8 @@ impl FetchRequest {
         if let Some((_, reason)) = self.rejecting.as_ref().filter(|(at, _)| *at == self.position.offset) {
             return Some(reason.clone());
         }
-        (self.retries > self.limits.max_retries)
-            .then(|| format!("it was delivered {} times without success", self.retries))
+        let times = self.failed.map_or(self.retries, |(_, times)| times);
+        (self.retries > self.limits.max_retries).then(|| format!("it was delivered {times} times without success"))
     }
 
     /// A message was handled, the next one begins at `next`.
