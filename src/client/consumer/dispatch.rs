@@ -47,7 +47,7 @@ impl OneByOne {
                 };
                 Ok(action.unwrap_or_else(Action::Retry))
             }
-            Self::Stream(feed) => match feed.deliver(message, batch.stopped()).await {
+            Self::Stream(feed) => match feed.deliver(message, batch.stop_token()).await {
                 Fed::Answered(action) => Ok(action),
                 Fed::Withdrawn => Err(Verdict::Stopped),
                 Fed::Gone => Err(Verdict::Suspend),
