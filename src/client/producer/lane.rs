@@ -22,6 +22,10 @@ const WAIT_PAUSE: Duration = Duration::from_millis(50);
 /// A lane that had nothing to send for so long ends; the next message for its place makes another one.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
 
+/// A message with less time than this that goes unanswered says more about its sender than about the connection, which the
+/// whole factory shares.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Where a lane leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
@@ -181,7 +185,10 @@ impl Lane {
                 let _ = entry.reply.send(Ok(result));
             }
             Err(error) => {
-                if let Some(client) = client {
+                let timed_out = matches!(error, ClientError::Unknown(NoAnswer::Timeout { .. }));
+                if let Some(client) = client
+                    && !(timed_out && entry.timeout < PATIENCE)
+                {
                     self.give_up(&client, &error);
                 }
                 let error = match error {

@@ -11,7 +11,7 @@ use super::rig::{Rig, all, options, rig_with};
 const PARTITIONS: i32 = 4;
 const MESSAGES: i64 = 60;
 /// Runs of a usual test; `METAQ_FETCH_RUNS` asks for more, `METAQ_FETCH_SEED` for a certain one.
-const RUNS: u64 = 100;
+const RUNS: u64 = 40;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
