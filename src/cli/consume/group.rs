@@ -1,11 +1,14 @@
 //! Reading as a member of a group.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
 use clap::ValueEnum;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
 use super::ConsumeArguments;
@@ -13,8 +16,10 @@ use super::print::{self, Shown, Summary};
 use crate::cli::output::{Format, Printer, tell};
 use crate::cli::signals::stop_requested;
 use crate::cli::table::counted;
-use crate::client::{Consumer, ConsumerConfig, Delivery, FileOffsets, MessageSessionFactory, OffsetStorage};
-use crate::id::{GroupName, Offset};
+use crate::client::{
+    ClientEvent, Consumer, ConsumerConfig, Delivery, FileOffsets, MessageSessionFactory, OffsetStorage,
+};
+use crate::id::{GroupName, Offset, TopicPartition};
 use crate::rebalance::ConsistentHashStrategy;
 
 /// Arguments of a member of a group.
@@ -79,6 +84,7 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
         factory = arguments.target.connect(arguments.target.client_config()?) => factory?,
         () = &mut stop => return Ok(false),
     };
+    let mut trouble = Trouble { events: factory.events(), told: HashSet::new() };
     let consumer = create(&factory, arguments, group).await?;
     let mut messages = consumer.subscribe_stream(&arguments.topic, arguments.max_size)?;
     tokio::select! {
@@ -104,6 +110,7 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
                 Some(delivery) => reading.take(delivery)?,
                 None => break "closed",
             },
+            () = trouble.tell_next() => continue,
             () = super::idle_since(last, idle) => break "idle",
         }
         last = Instant::now();
@@ -118,6 +125,35 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
         tell(format_args!("metaq: {} fewer than --max asks for ({reason})", counted(missing, "message")));
     }
     Ok(missing == 0)
+}
+
+/// What keeps partitions from being read; without a word the command would only look idle.
+struct Trouble {
+    events: broadcast::Receiver<ClientEvent>,
+    /// Partitions that were told of, once each.
+    told: HashSet<TopicPartition>,
+}
+
+impl Trouble {
+    /// Waits for the next event and tells of it if it is one. Cancellation-safe.
+    async fn tell_next(&mut self) {
+        let (of, line) = match self.events.recv().await {
+            Ok(ClientEvent::PartitionStuck { of, offset, reason }) => {
+                let line = format!("metaq: {of} cannot be read on from offset {offset}, trying on: {reason}");
+                (of, line)
+            }
+            Ok(ClientEvent::OffsetsUnavailable { of, error }) => {
+                let line = format!("metaq: offsets of {of} cannot be read or stored, trying on: {error}");
+                (of, line)
+            }
+            Ok(_) | Err(RecvError::Lagged(_)) => return,
+            // The factory lives longer than this.
+            Err(RecvError::Closed) => return std::future::pending().await,
+        };
+        if self.told.insert(of) {
+            tell(format_args!("{line}"));
+        }
+    }
 }
 
 async fn create(
