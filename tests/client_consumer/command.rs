@@ -218,3 +218,16 @@ async fn a_producer_that_pauses_between_messages_ends_in_good_order_when_it_is_t
         assert!(process.printed().iter().any(|line| line.contains("\"summary\":true")), "{:?}", process.printed());
     });
 }
+
+/// Standard error is where a person looks when nothing comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_cannot_be_read_on_is_told_of() {
+    let rig = Rig::start(1).await;
+    rig.send(0, ["first".to_owned(), "x".repeat(3 << 20), "last".to_owned()]).await;
+    let read = consume(&rig, &["--group", "g", "--max-delay-ms", "50", "--idle-ms", "1500"]).await;
+    assert_status(&read, 0);
+    assert_eq!(text(&read.stdout), "first\n");
+    let told = text(&read.stderr);
+    assert!(told.starts_with("metaq: t 0-0 cannot be read on from offset 25, trying on: "), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
+}

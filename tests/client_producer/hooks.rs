@@ -83,13 +83,11 @@ async fn metrics_and_an_address_mapping_that_panic_stop_no_message() {
 #[test]
 fn a_message_whose_runtime_ends_is_not_reported_as_unsent() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    #[expect(clippy::async_yields_async, reason = "the handle is awaited where its runtime is gone")]
-    let sending = runtime.block_on(async {
+    let (sending, _asked) = runtime.block_on(async {
         let mut broker = ScriptedBroker::start(METAQ).await;
         let producer = crate::rig::direct_producer(broker.address(), ProducerConfig::default()).await;
         let sending = producer.start_send(message("x")).await.unwrap();
-        let _asked = broker.next().await;
-        sending
+        (sending, broker.next().await)
     });
     drop(runtime);
     let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
