@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use metaq::client::{ClientConfig, ConsumerConfig, Message, MessageSessionFactory, ReceivedMessage};
+use metaq::client::{ClientConfig, ClientEvent, ConsumerConfig, Message, MessageSessionFactory, ReceivedMessage};
 use metaq::id::TopicName;
 use tokio::sync::mpsc;
 
@@ -25,6 +25,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let count: usize = arguments.next().unwrap_or_else(|| "1000".to_owned()).parse()?;
 
     let factory = MessageSessionFactory::connect(ClientConfig::zookeeper(&zookeeper)?).await?;
+    let producer = factory.create_producer()?;
+    producer.publish(&topic).await?;
+    // So that each partition has an end.
+    for _ in factory.partitions_for_topic(&topic).await? {
+        producer.send(Message::new(topic.clone(), "first")).await?;
+    }
+
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
     let consumer = factory.create_consumer(ConsumerConfig::new("latency")?.consume_from_max_offset())?;
     consumer.subscribe(&topic, 1 << 20, move |message: ReceivedMessage| {
@@ -32,9 +39,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let _ = arrived.send((message.id, Instant::now()));
         async {}
     })?;
+    let mut events = factory.events();
     consumer.complete_subscribe().await?;
-    let producer = factory.create_producer()?;
-    producer.publish(&topic).await?;
+    // A new group begins at the end of each partition, and does not see what is sent before it has asked for that.
+    while !matches!(events.recv().await?, ClientEvent::Rebalanced { .. }) {}
+    for partition in consumer.assigned() {
+        while consumer.position(&partition).await?.is_none() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
 
     let mut latencies = Vec::with_capacity(count);
     for number in 0..count {

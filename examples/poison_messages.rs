@@ -1,4 +1,5 @@
-//! Messages that cannot be handled: some may succeed later, some never will. The latter go to a topic of their own.
+//! Messages that cannot be handled: some may succeed later, some never will. The latter go to a topic of their own, which
+//! a broker has to offer: until they are stored there, their partition waits.
 //!
 //! `cargo run --example poison_messages -- 127.0.0.1:2181 test dead-letters my-group`
 
@@ -7,7 +8,9 @@
 use std::error::Error;
 use std::time::Duration;
 
-use metaq::client::{Action, ClientConfig, ConsumerConfig, DeadLetterTopic, MessageSessionFactory, ReceivedMessage};
+use metaq::client::{
+    Action, ClientConfig, ClientEvent, ConsumerConfig, DeadLetterTopic, MessageSessionFactory, ReceivedMessage,
+};
 use metaq::id::TopicName;
 use tokio::signal::ctrl_c;
 
@@ -37,7 +40,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     })?;
     consumer.complete_subscribe().await?;
-    ctrl_c().await?;
+
+    let mut events = factory.events();
+    loop {
+        tokio::select! {
+            end = ctrl_c() => break end?,
+            event = events.recv() => if let Ok(ClientEvent::MessageRejected { from, offset, reason, .. }) = event {
+                println!("{from} at {offset} rejected: {reason}");
+            },
+        }
+    }
     factory.shutdown().await?;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Reads a partition again from an offset, without disturbing any group.
 //!
+//! An offset at which no message begins stands for the beginning of its segment.
+//!
 //! `cargo run --example replay -- 127.0.0.1:2181 test 0-0 0`
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
@@ -26,7 +28,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     consumer.seek(&partition, SeekTo::Offset(Offset::new(offset))).await?;
 
     // Up to where the partition ends now.
-    let end = consumer.end_offset(&partition).await?.unwrap_or(Offset::ZERO);
+    let Some(end) = consumer.end_offset(&partition).await? else {
+        return Err(format!("there is nothing of {partition}").into());
+    };
     let mut next = Offset::new(offset);
     while next < end {
         let Some(message) = messages.next().await else { break };

@@ -13,7 +13,7 @@
 //! | [`zk`] | the coordinator seam, node paths and formats, registration | |
 //! | [`rebalance`] | who of a consumer group reads which partition, and the driver that brings it about | `client` |
 //! | [`fetch`] | the pull engine of a consumer, offset storages | `client` |
-//! | [`client`] | session factory, connections, discovery, producers | `client` |
+//! | [`client`] | session factory, connections, discovery, producers, consumers | `client` |
 //! | [`broker`] | listener, connections, command processors, life cycle | `broker` |
 //! | [`admin`] | HTTP for operators: health, metrics, status, closing and opening partitions | `broker` |
 //! | [`cli`] | the `metaq` binary: arguments and output | `broker` |

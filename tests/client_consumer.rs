@@ -54,3 +54,6 @@ mod telling;
 
 #[path = "client_consumer/command.rs"]
 mod command;
+
+#[path = "client_consumer/hostile.rs"]
+mod hostile;

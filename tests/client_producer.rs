@@ -24,3 +24,6 @@ mod discovery;
 
 #[path = "client_producer/recorded.rs"]
 mod recorded;
+
+#[path = "client_producer/hooks.rs"]
+mod hooks;

@@ -38,7 +38,7 @@ enum Command {
     Broker(broker::BrokerArguments),
     /// Send messages: the lines of files or of standard input, whole files, or generated ones
     Produce(produce::ProduceArguments),
-    /// Read messages of a topic directly from its brokers, without a consumer group
+    /// Read messages of a topic, as a member of a consumer group or without
     Consume(consume::ConsumeArguments),
     /// Measure a broker: throughput of puts and gets, latency of single puts and from producer to consumer
     #[command(subcommand)]

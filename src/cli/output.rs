@@ -33,10 +33,9 @@ impl Printer {
         writeln!(self.out, "{text}")
     }
 
-    /// Bytes as they are, and the end of a line.
-    pub(super) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.out.write_all(bytes)?;
-        self.out.write_all(b"\n")
+    /// Whole lines, as they are.
+    pub(super) fn raw(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.out.write_all(lines)
     }
 
     /// A JSON object on a line of its own.

@@ -117,7 +117,11 @@ async fn produce(arguments: ProduceArguments) -> anyhow::Result<bool> {
             break;
         }
         if arguments.interval_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(arguments.interval_ms)).await;
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                () = tokio::time::sleep(Duration::from_millis(arguments.interval_ms)) => {}
+            }
         }
     }
     drop(under_way);

@@ -11,6 +11,9 @@ use crate::id::{MessageId, Offset, PartitionIndex};
 use crate::message;
 use crate::protocol::{Get, MAX_WAIT, OffsetQuery, Put, Request, Response, Stats, Status};
 
+/// Most bytes of a broker's text that an error repeats.
+const TOLD_BYTES: usize = 1024;
+
 /// Requests to one broker; shared by reference, each call independent of the others.
 #[derive(Debug)]
 pub struct BrokerClient {
@@ -235,6 +238,9 @@ impl BrokerClient {
             Response::Result(result) if result.status == Status::MOVED => {
                 self.offset_in(&result.body).map(Fetched::Moved)
             }
+            Response::Result(result) if result.status == Status::SUCCESS => {
+                Err(unexpected(self.address(), format!("'{}' without data to a get", told(&result.body))))
+            }
             Response::Result(result) => Err(refused(result.status, &result.body)),
         }
     }
@@ -294,8 +300,9 @@ impl BrokerClient {
     }
 
     fn offset_in(&self, body: &[u8]) -> Result<Offset, ClientError> {
-        let text = String::from_utf8_lossy(body);
-        text.trim().parse().map_err(|_| unexpected(self.address(), format!("'{text}' as an offset")))
+        let text = told(body);
+        let offset = text.trim().parse().ok().filter(|&offset| offset >= Offset::ZERO);
+        offset.ok_or_else(|| unexpected(self.address(), format!("'{text}' as an offset")))
     }
 }
 
@@ -326,7 +333,10 @@ impl PendingPut {
                 partition: PartitionIndex::new(partition),
                 offset: Offset::new(offset),
             }),
-            _ => Err(unexpected(&self.address, format!("'{text}' as the result of a put"))),
+            _ => {
+                let text = told(text.as_bytes());
+                Err(unexpected(&self.address, format!("'{text}' as the result of a put")))
+            }
         }
     }
 }
@@ -346,7 +356,18 @@ fn unexpected(address: &str, what: String) -> ClientError {
 }
 
 fn refused(status: Status, body: &[u8]) -> ClientError {
-    ClientError::Refused { status, text: String::from_utf8_lossy(body).into_owned() }
+    ClientError::Refused { status, text: told(body) }
+}
+
+/// A broker's text as errors repeat it, which end in logs and events: its beginning if it is long.
+fn told(body: &[u8]) -> String {
+    match body.split_at_checked(TOLD_BYTES) {
+        Some((start, rest)) if !rest.is_empty() => {
+            let more = rest.len();
+            format!("{}… and {more} bytes more", String::from_utf8_lossy(start))
+        }
+        _ => String::from_utf8_lossy(body).into_owned(),
+    }
 }
 
 /// `<topic> part <partition> min_offset <n> max_offset <n>` (01 §10.4).

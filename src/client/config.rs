@@ -9,7 +9,7 @@ use crate::protocol::Limits;
 use crate::zk::{ConnectString, InvalidConnectString, InvalidRoot, Root};
 
 use super::connection::{ConnectionOptions, Heartbeat};
-use super::metrics::{ClientMetrics, NoMetrics};
+use super::metrics::{ClientMetrics, Guarded, NoMetrics};
 
 /// Session time-out to ask ZooKeeper for (`zkSessionTimeoutMs`).
 pub const DEFAULT_ZK_SESSION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -151,7 +151,8 @@ impl ClientConfig {
         self
     }
 
-    /// How long a change in ZooKeeper may take to reach everybody (`zkSyncTimeMs`), 5 s if not set.
+    /// How long a change in ZooKeeper may take to reach everybody (`zkSyncTimeMs`), 5 s if not set. Only members of a group
+    /// on the JVM wait so long, between two attempts to claim partitions; nothing of this library does.
     #[must_use]
     pub fn zk_sync_time(mut self, time: Duration) -> Self {
         self.zk_sync_time = time;
@@ -206,7 +207,7 @@ impl ClientConfig {
     /// What counts.
     #[must_use]
     pub fn metrics(mut self, metrics: Arc<dyn ClientMetrics>) -> Self {
-        self.metrics = metrics;
+        self.metrics = Arc::new(Guarded::new(metrics));
         self
     }
 

@@ -108,6 +108,7 @@ impl Connections {
         if let State::Connected { client: present, settled } = &*state
             && Arc::ptr_eq(present, client)
         {
+            info!(address = client.address(), "broker connection given up after a request without a good answer");
             *state = State::after_loss(client.address(), "it was given up after a request that failed", *settled);
         }
     }

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tracing::error;
 
 use super::ClientError;
 use super::config::AddressMapping;
 use crate::common::guard::lock;
+use crate::common::panics::caught;
 use crate::id::{BrokerId, BrokerUrl};
 use crate::zk::{BrokerAddresses, Cluster, ClusterError, SessionState};
 
@@ -158,7 +160,13 @@ impl Entry {
 
 impl Mapping {
     fn apply(&self, published: &BrokerAddresses) -> Addresses {
-        let map = |url: &BrokerUrl| self.0.as_ref().map_or_else(|| url.authority(), |map| map(url).authority());
+        let map = |url: &BrokerUrl| match &self.0 {
+            None => url.authority(),
+            Some(map) => caught(|| map(url)).map(|mapped| mapped.authority()).unwrap_or_else(|panic| {
+                error!(broker = %url, panic, "the address mapping panicked; the published address is used");
+                url.authority()
+            }),
+        };
         Addresses { master: published.master.as_ref().map(map), slaves: published.slaves.values().map(map).collect() }
     }
 }

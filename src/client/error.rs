@@ -98,6 +98,14 @@ pub enum ClientError {
         /// The topic.
         topic: TopicName,
     },
+    /// The application's selector panicked; the message was not sent.
+    #[error("the partition selector panicked on a message to topic {topic}, which was not sent: {panic}")]
+    Selector {
+        /// The topic.
+        topic: TopicName,
+        /// What it panicked with.
+        panic: String,
+    },
     /// The partition's broker has no address at present.
     #[error(
         "There is no aviable server right now for topic {topic} and partition {partition},maybe you don't publish it at \
@@ -141,6 +149,9 @@ pub enum NoAnswer {
         /// The time-out of the message.
         timeout: Duration,
     },
+    /// The runtime of the producer ended first.
+    #[error("the producer's runtime ended before there was an answer; shut the factory down first")]
+    Abandoned,
 }
 
 /// What is known of the request behind an error.
@@ -174,6 +185,7 @@ impl ClientError {
             | Self::NeedsZooKeeper(_)
             | Self::Shutdown(_)
             | Self::InvalidMessage(_)
+            | Self::Selector { .. }
             | Self::DefaultTopic(_) => Fault::Caller,
             Self::Refused { status, .. } if *status == Status::BAD_REQUEST => Fault::Caller,
             Self::Consumer(error) => error.fault(),

@@ -121,8 +121,9 @@ impl MessageSessionFactory {
         }
     }
 
-    /// Shuts down what the factory made, in the order in which it was made, then the connections and the session with
-    /// ZooKeeper. Another call waits for the same end and has the same result.
+    /// Shuts down the consumers, then the producers, which their listeners may send with, each in the order in which they
+    /// were made, then the connections and the session with ZooKeeper. Another call waits for the same end and has the same
+    /// result.
     ///
     /// # Errors
     /// The first error; everything has been shut down all the same.

@@ -294,9 +294,9 @@ impl Session {
         }
     }
 
-    /// Shuts everything down: consumers, then producers, each in the order of their creation, connections, the session with ZooKeeper. Another
-    /// call waits for the same end. Once polled, it is done all the same: in a task of its own, so that a listener that
-    /// waits for it does not stop it when it is cancelled.
+    /// Shuts everything down: consumers, then producers, each in the order of their creation, connections, the session with
+    /// ZooKeeper. Another call waits for the same end. Once polled, it is done all the same: in a task of its own, so that
+    /// a listener that waits for it does not stop it when it is cancelled.
     ///
     /// # Errors
     /// The first error of a child; the others have been shut down all the same.

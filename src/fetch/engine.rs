@@ -70,6 +70,7 @@ impl FetchEngine {
         group: GroupName,
         options: FetchOptions,
     ) -> Self {
+        let options = options.bounded();
         let (commands, inbox) = mpsc::unbounded_channel();
         let fenced = Arc::new(AtomicBool::new(false));
         let fetch_timeout = options.fetch_timeout;
@@ -161,11 +162,6 @@ impl FetchEngine {
             return Err(FetchError::Negative(to.offset()));
         }
         self.ask(|reply| Command::Seek { of: of.clone(), to, reply }).await?
-    }
-
-    /// Asks these partitions now instead of after their pause: their broker can be reached again, say.
-    pub fn hurry(&self, of: &[TopicPartition]) {
-        let _gone_when_stopped = self.commands.send(Command::Hurry { of: of.to_vec() });
     }
 
     /// The next byte to be handled, and the message before it. `None` if the partition is not here or its stored offset was

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::clock::bounded;
 use crate::id::Offset;
 
 use super::event::FetchObserver;
@@ -67,6 +68,19 @@ impl Default for FetchOptions {
 }
 
 impl FetchOptions {
+    /// The same with times that every clock can express.
+    pub(crate) fn bounded(mut self) -> Self {
+        let times = [
+            &mut self.fetch_timeout,
+            &mut self.wait,
+            &mut self.max_delay,
+            &mut self.commit_period,
+            &mut self.drain_timeout,
+        ];
+        times.into_iter().for_each(|time| *time = bounded(*time));
+        self
+    }
+
     pub(super) fn limits(&self) -> RequestLimits {
         RequestLimits {
             max_delay: self.max_delay,

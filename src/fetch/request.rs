@@ -21,6 +21,9 @@ const FULL_ANSWER: usize = 1 << 20;
 /// What the reference divides the longest delay by (05 §10).
 const STEPS: u32 = 10;
 
+/// A broker may name another offset so often in a row; beyond that it has no message to offer.
+pub(super) const SENT_ON: u32 = 5;
+
 /// Bounds of delays, retries and sizes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RequestLimits {
@@ -81,6 +84,8 @@ pub(super) struct FetchRequest {
     invalid: Option<Offset>,
     /// The broker has named an offset since.
     realigned: bool,
+    /// How often in a row the broker named another offset, without a message or an idle end between.
+    sent_on: u32,
     stuck: Option<String>,
 }
 
@@ -101,6 +106,7 @@ impl FetchRequest {
             rejecting: None,
             invalid: None,
             realigned: false,
+            sent_on: 0,
             stuck: None,
         }
     }
@@ -157,26 +163,32 @@ impl FetchRequest {
 
     /// "Nothing": the delay grows. A broker that has held the answer back is asked again at once.
     pub(super) fn nothing(&mut self, waited: bool) {
+        self.sent_on = 0;
         self.expects_data = false;
         self.delay = if waited { Duration::ZERO } else { self.limits.grow(self.delay) };
     }
 
-    /// No answer, or one that says so.
+    /// No answer, or one that says so. What a broker that does not answer is asked next must hold none of the budget, which
+    /// the partitions of others wait for.
     pub(super) fn failed(&mut self) {
-        self.delay = self.limits.grow(self.delay);
-    }
-
-    /// The broker sent us elsewhere. The first get there waits one step, as the reference's does; a chain of such answers
-    /// slows down.
-    pub(super) fn moved(&mut self, to: Offset) {
-        self.go_to(StoredOffset { offset: to, message_id: self.position.message_id });
-        self.retries = 0;
         self.expects_data = false;
         self.delay = self.limits.grow(self.delay);
     }
 
+    /// The broker sent us elsewhere. The first get there waits one step, as the reference's does; a chain of such answers
+    /// slows down. Returns how many there were in a row.
+    pub(super) fn moved(&mut self, to: Offset) -> u32 {
+        self.sent_on = self.sent_on.saturating_add(1);
+        self.go_to(StoredOffset { offset: to, message_id: self.position.message_id });
+        self.retries = 0;
+        self.expects_data = false;
+        self.delay = self.limits.grow(self.delay);
+        self.sent_on
+    }
+
     /// An answer of `length` bytes with at least one whole message.
     pub(super) fn answered(&mut self, asked: i32, length: usize) {
+        self.sent_on = 0;
         self.note_length(asked, length);
         self.short_answers = 0;
     }
@@ -234,8 +246,8 @@ impl FetchRequest {
         if let Some((_, reason)) = self.rejecting.as_ref().filter(|(at, _)| *at == self.position.offset) {
             return Some(reason.clone());
         }
-        (self.retries > self.limits.max_retries)
-            .then(|| format!("it was delivered {} times without success", self.retries))
+        let times = self.failed.map_or(self.retries, |(_, times)| times);
+        (self.retries > self.limits.max_retries).then(|| format!("it was delivered {times} times without success"))
     }
 
     /// A message was handled, the next one begins at `next`.
@@ -274,22 +286,25 @@ impl FetchRequest {
         if is_new {
             self.realigned = false;
         }
-        if !self.realigned {
+        let goes_on = self.sent_on <= SENT_ON;
+        if !self.realigned && goes_on {
             return (Invalid::Ask, is_new);
         }
         self.delay = self.limits.longest();
-        (Invalid::Stuck, self.set_stuck(format!("{reason}, again after reading from the nearest offset")))
+        let tried = if goes_on { "the nearest offset" } else { "each offset that the broker named" };
+        (Invalid::Stuck, self.set_stuck(format!("{reason}, again after reading from {tried}")))
     }
 
-    /// The broker named an offset at which a record begins, to be read from at once.
+    /// The broker named an offset at which a record begins, to be read from at once; a chain of such answers slows down.
     pub(super) fn realigned(&mut self, to: Offset) {
+        self.sent_on = self.sent_on.saturating_add(1);
         if to != self.position.offset {
             self.go_to(StoredOffset { offset: to, message_id: self.position.message_id });
         }
         self.retries = 0;
         self.realigned = true;
         self.expects_data = true;
-        self.delay = Duration::ZERO;
+        self.delay = if self.sent_on > 1 { self.limits.grow(self.delay) } else { Duration::ZERO };
     }
 
     /// The user wants to go on elsewhere. [`Offset::LATEST`] is committed only when the broker has said where that is.
@@ -301,6 +316,7 @@ impl FetchRequest {
         }
         self.start_over();
         self.invalid = None;
+        self.sent_on = 0;
         self.expects_data = false;
         self.delay = Duration::ZERO;
     }

@@ -96,6 +96,11 @@ impl Batch {
         self.stopped.cancelled().await;
     }
 
+    /// What [`stopped`](Self::stopped) waits for.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.stopped.clone()
+    }
+
     pub(crate) fn stop(&self) {
         self.stopped.cancel();
     }

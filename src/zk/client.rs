@@ -25,6 +25,8 @@ use super::error::CoordinatorError;
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long [`Coordinator::close`] waits for the service's confirmation.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The protocol has no longer session time-out than this many milliseconds, the largest of 32 bits.
+const LONGEST_SESSION: Duration = Duration::from_millis(0x7fff_ffff);
 /// First and longest wait between two attempts to open a session.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Attempts at one create whose parents are deleted by somebody else at the same time.
@@ -147,7 +149,7 @@ async fn supervise(shared: Arc<Shared>, options: ZooKeeperOptions, closing: Canc
 /// Opens one session. A round over all servers fails at once if none answers; the caller's back-off spaces the rounds.
 async fn open(options: &ZooKeeperOptions) -> Result<Live, zk::Error> {
     let top = zk::Client::connector()
-        .with_session_timeout(options.session_timeout)
+        .with_session_timeout(options.session_timeout.min(LONGEST_SESSION))
         // Servers before 3.5 drop the newer create request without an answer; the old one works with all.
         .with_server_version(3, 4, u32::MAX)
         .with_fail_eagerly()

@@ -7,6 +7,9 @@ use crate::id::{BrokerUrl, MessageId, Offset, TopicName};
 /// Most partitions of one broker and topic that a reader takes from a node; more is taken for a damaged node.
 pub const MAX_PARTITIONS: u32 = 100_000;
 
+/// Most characters of a node's text that an error repeats.
+const SHOWN: usize = 200;
+
 /// Why a node's data could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidData {
@@ -48,14 +51,14 @@ impl TopicBroker {
     /// [`InvalidData`]: the reader skips the child.
     pub fn parse(data: &[u8]) -> Result<Self, InvalidData> {
         let text = text(data)?;
-        let invalid = |reason: String| InvalidData::TopicBroker(text.to_owned(), reason);
+        let invalid = |reason: String| InvalidData::TopicBroker(shown(text), reason);
         let members = match serde_json::from_str(text).map_err(|e| invalid(e.to_string()))? {
             serde_json::Value::Null => return Err(InvalidData::Empty),
             serde_json::Value::Object(members) => members,
             _ => return Err(invalid("it is not an object".to_owned())),
         };
         if let Some(name) = members.keys().find(|name| !matches!(name.as_str(), "numParts" | "broker")) {
-            return Err(invalid(format!("unknown member '{name}'")));
+            return Err(invalid(format!("unknown member '{}'", shown(name))));
         }
         let count = match members.get("numParts") {
             None | Some(serde_json::Value::Null) => 0,
@@ -90,7 +93,7 @@ pub fn config_checksum(checksum: u32) -> String {
 /// [`InvalidData::Empty`] for blank data, which counts as no broker; else [`InvalidData::Url`].
 pub fn parse_broker_url(data: &[u8]) -> Result<BrokerUrl, InvalidData> {
     let text = text(data)?;
-    text.parse().map_err(|_| InvalidData::Url(text.to_owned()))
+    text.parse().map_err(|_| InvalidData::Url(shown(text)))
 }
 
 /// Where a group stands in a partition, as it is stored (04 §8).
@@ -112,7 +115,7 @@ impl StoredOffset {
     /// [`InvalidData`]; such a node must be reported, never taken for 0.
     pub fn parse(data: &[u8]) -> Result<Self, InvalidData> {
         let text = text(data)?;
-        let invalid = || InvalidData::Offset(text.to_owned());
+        let invalid = || InvalidData::Offset(shown(text));
         let (id, offset) = match text.rfind('-').filter(|&dash| dash > 0).and_then(|dash| text.split_at_checked(dash)) {
             Some((id, offset)) => (id.parse().map_err(|_| invalid())?, offset.trim_start_matches('-')),
             None => (Self::UNKNOWN, text),
@@ -142,6 +145,16 @@ pub fn parse_subscriptions(data: &[u8]) -> Result<Vec<TopicName>, InvalidData> {
     Ok(text.split(',').filter_map(|topic| TopicName::new(topic.to_owned()).ok()).collect())
 }
 
+/// What errors repeat of a node's text, which may be a megabyte of anything: its beginning, without control characters.
+fn shown(text: &str) -> String {
+    let mut characters = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut shown: String = characters.by_ref().take(SHOWN).collect();
+    if characters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 fn text(data: &[u8]) -> Result<&str, InvalidData> {
     let text = std::str::from_utf8(data).map_err(|_| InvalidData::NotText)?;
     if text.trim().is_empty() { Err(InvalidData::Empty) } else { Ok(text) }
@@ -155,6 +168,20 @@ mod tests {
     fn the_json_has_exactly_two_members_in_the_reference_s_order_and_no_blanks() {
         assert_eq!(TopicBroker::to_json(12, "0-m"), r#"{"numParts":12,"broker":"0-m"}"#);
         assert_eq!(TopicBroker::to_json(1, "3-s0"), r#"{"numParts":1,"broker":"3-s0"}"#);
+    }
+
+    #[test]
+    fn what_errors_repeat_of_a_node_is_short_and_one_line() {
+        let rubbish = format!("x\r\n{}", "ü".repeat(1 << 20));
+        let errors = [
+            TopicBroker::parse(rubbish.as_bytes()).unwrap_err(),
+            TopicBroker::parse(format!(r#"{{"{}":1}}"#, "y".repeat(1 << 20)).as_bytes()).unwrap_err(),
+            parse_broker_url(rubbish.as_bytes()).unwrap_err(),
+            StoredOffset::parse(rubbish.as_bytes()).unwrap_err(),
+        ];
+        for error in errors.map(|error| error.to_string()) {
+            assert!(error.len() < 1024 && !error.contains('\n'), "{} bytes: {:.100}", error.len(), error);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | [`Cluster`] | partitions of a topic, addresses of masters |
 //! | `local` | a ZooKeeper of our own for local mode; with the feature `broker` |
 
-pub(crate) mod backoff;
+mod backoff;
 mod client;
 mod cluster;
 mod connect;

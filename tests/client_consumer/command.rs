@@ -1,11 +1,13 @@
 //! `metaq consume --group`, the real binary.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
 use crate::common::output::{assert_status, json_lines, text};
 use crate::common::process::Process;
+use crate::common::wait_until;
 use crate::rig::{Rig, texts};
 
 fn command(rig: &Rig, arguments: &[&str]) -> Command {
@@ -181,4 +183,51 @@ async fn wrong_use_is_refused_and_says_what_is_right() {
     }
     // Nothing was begun by any of them.
     assert!(rig.tree.members("g").await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_output_nobody_takes_any_more_leaves_its_group() {
+    let rig = Rig::start(1).await;
+    rig.send(0, ["taken"]).await;
+    let mut process = command(&rig, &["--group", "g"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut output = BufReader::new(process.stdout.take().unwrap());
+    let first = tokio::task::block_in_place(|| {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        line
+    });
+    assert_eq!(first, "taken\n");
+    drop(output);
+    rig.send(0, ["not taken"]).await;
+    tokio::task::block_in_place(|| wait_until("it ends", || process.try_wait().unwrap().is_some()));
+    assert!(rig.tree.members("g").await.is_empty() && rig.tree.owners("g").await.is_empty());
+    // What was not printed is the next member's.
+    assert_eq!(rig.tree.offset("g", 0).await.map(metaq::id::Offset::get), Some(25));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_that_pauses_between_messages_ends_in_good_order_when_it_is_told_to() {
+    let rig = Rig::start(1).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_metaq"));
+    command.args(["produce", "--topic", "t", "--zk", &rig.broker.zookeeper_address(), "--zk-session-ms", "2000"]);
+    command.args(["--count", "2", "--interval-ms", "3600000", "--output", "json"]).env_remove("RUST_LOG");
+    tokio::task::block_in_place(|| {
+        let mut process = Process::start("producer", &mut command, None);
+        process.wait_for_line("\"ok\":true");
+        assert!(process.terminate().success());
+        assert!(process.printed().iter().any(|line| line.contains("\"summary\":true")), "{:?}", process.printed());
+    });
+}
+
+/// Standard error is where a person looks when nothing comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_cannot_be_read_on_is_told_of() {
+    let rig = Rig::start(1).await;
+    rig.send(0, ["first".to_owned(), "x".repeat(3 << 20), "last".to_owned()]).await;
+    let read = consume(&rig, &["--group", "g", "--max-delay-ms", "50", "--idle-ms", "1500"]).await;
+    assert_status(&read, 0);
+    assert_eq!(text(&read.stdout), "first\n");
+    let told = text(&read.stderr);
+    assert!(told.starts_with("metaq: t 0-0 cannot be read on from offset 25, trying on: "), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
 }

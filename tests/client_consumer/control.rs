@@ -180,16 +180,7 @@ async fn a_seek_while_a_listener_works_wins_over_its_result() {
     let rig = Rig::start(1).await;
     rig.send(0, texts("m", 3)).await;
     let (record, gate) = (Record::default(), Arc::new(Semaphore::new(0)));
-    let listener = {
-        let (record, gate) = (record.clone(), Arc::clone(&gate));
-        move |message: ReceivedMessage| {
-            let (record, gate) = (record.clone(), Arc::clone(&gate));
-            async move {
-                record.note(&message);
-                gate.acquire().await.unwrap().forget();
-            }
-        }
-    };
+    let listener = record.gated(&gate);
     let consumer = rig.consume(config("g"), listener).await;
     record.wait(1).await;
     consumer.seek(&t(0), SeekTo::Latest).await.unwrap();

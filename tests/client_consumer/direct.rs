@@ -1,9 +1,13 @@
 //! One broker by its address, without ZooKeeper (05 §3).
 
+use std::time::Duration;
+
 use metaq::client::{ClientConfig, Fetch, MessageSessionFactory, SeekTo};
 use metaq::id::Offset;
 
+use crate::common::DEADLINE;
 use crate::common::local::LocalBroker;
+use crate::common::scripted::{METAQ, ScriptedBroker};
 use crate::rig::{MAX_SIZE, Record, Rig, config, t, texts, topic};
 
 async fn direct(broker: &LocalBroker) -> MessageSessionFactory {
@@ -69,5 +73,17 @@ async fn without_a_partition_it_says_what_to_do_and_can_be_assigned_by_hand() {
     };
     assert_eq!(messages.len(), 2);
     consumer.shutdown().await.unwrap();
+    factory.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_on_which_no_get_is_answered_is_replaced() {
+    let mut broker = ScriptedBroker::start(METAQ).await;
+    let target = ClientConfig::server(&broker.address().to_string()).unwrap().reconnect_backoff(Duration::ZERO);
+    let factory = MessageSessionFactory::connect(target).await.unwrap();
+    let config = config("g").partition("0-0".parse().unwrap()).fetch_timeout(Duration::from_millis(400));
+    crate::rig::consume(&factory, config, Record::default().listener()).await;
+    let replaced = async { while broker.next().await.connection == 1 {} };
+    tokio::time::timeout(DEADLINE, replaced).await.expect("it is asked on the first connection for ever");
     factory.shutdown().await.unwrap();
 }

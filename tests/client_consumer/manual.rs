@@ -82,6 +82,30 @@ async fn assignments_at_the_same_time_end_in_one_of_them() {
     consumer.shutdown().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_dropped_assignment_was_giving_up_can_be_assigned_again() {
+    let rig = Rig::start(2).await;
+    rig.send(1, ["slow"]).await;
+    let (record, gate) = (Record::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+    let listener = record.gated(&gate);
+    let consumer = rig.consumer(config("g"));
+    consumer.subscribe(&topic("t"), MAX_SIZE, listener).unwrap();
+    consumer.assign(&[t(0), t(1)]).await.unwrap();
+    record.wait_for("slow").await;
+    {
+        // It waits for the listener; polled once, it is dropped.
+        let fewer = [t(0)];
+        let mut dropped = std::pin::pin!(consumer.assign(&fewer));
+        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(dropped.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
+    }
+    consumer.assign(&[t(0), t(1)]).await.unwrap();
+    gate.add_permits(100);
+    rig.send(1, ["again"]).await;
+    record.wait_for("again").await;
+    consumer.shutdown().await.unwrap();
+}
+
 /// Offsets in memory.
 #[derive(Debug, Default)]
 struct InMemory(std::sync::Mutex<std::collections::HashMap<TopicPartition, StoredOffset>>);

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use metaq::client::{BoxFuture, Consumer, MessageSessionFactory, RebalanceListener, ReceivedMessage};
 use metaq::id::TopicPartition;
+use metaq::protocol::Status;
 use metaq::rebalance::ConsistentHashStrategy;
+use metaq::zk::{Coordinator as _, NodeKind};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::common::scripted::{JAVA, ScriptedBroker};
 use crate::common::{DEADLINE, eventually};
 use crate::rig::{Record, Rig, config, consume, t, text_of, texts, until};
 
@@ -271,4 +274,37 @@ async fn a_rebalance_listener_that_does_not_return_holds_nothing_up_for_ever() {
         timeout(DEADLINE, consumer.shutdown()).await.expect("held up").unwrap();
         assert!(rig.tree.members("g").await.is_empty() && rig.tree.owners("g").await.is_empty());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_moves_is_followed_while_its_old_address_still_answers() {
+    let rig = Rig::start(1).await;
+    let (mut old, mut new) = (ScriptedBroker::start(JAVA).await, ScriptedBroker::start(JAVA).await);
+    let tree = rig.broker.zookeeper().await;
+    let (master, offer) = ("/meta/brokers/ids/9/master", "/meta/brokers/topics-sub/t/9-m");
+    let register = async |broker: &ScriptedBroker| {
+        for (path, data) in
+            [(master, format!("meta://{}", broker.address())), (offer, r#"{"numParts":1,"broker":"9-m"}"#.to_owned())]
+        {
+            tree.create(path, data.as_bytes(), NodeKind::Persistent).await.unwrap();
+        }
+    };
+    register(&old).await;
+    let consumer = rig.consume(config("g"), Record::default().listener()).await;
+    old.next().await.answer(Status::NOT_FOUND, "nothing yet");
+    for path in [master, offer] {
+        tree.delete(path, None).await.unwrap();
+    }
+    register(&new).await;
+    let followed = async {
+        loop {
+            tokio::select! {
+                asked = new.next() => break asked,
+                asked = old.next() => asked.answer(Status::NOT_FOUND, "nothing yet"),
+            }
+        }
+    };
+    let asked = timeout(DEADLINE, followed).await.expect("it is asked at the old address for ever");
+    asked.answer(Status::NOT_FOUND, "nothing yet");
+    consumer.shutdown().await.unwrap();
 }

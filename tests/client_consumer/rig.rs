@@ -12,6 +12,7 @@ use metaq::client::{
 use metaq::id::{GroupName, Offset, Partition, TopicName, TopicPartition};
 use metaq::zk::format::StoredOffset;
 use metaq::zk::{Coordinator as _, CoordinatorError, Root, ZooKeeper};
+use tokio::sync::Semaphore;
 
 use crate::common::eventually;
 use crate::common::local::LocalBroker;
@@ -164,6 +165,18 @@ impl Record {
             async move {
                 record.note(&message);
                 answer(&message)
+            }
+        }
+    }
+
+    /// A listener that notes, and acknowledges each message when the gate has a permit for it.
+    pub(crate) fn gated(&self, gate: &Arc<Semaphore>) -> impl MessageListener + use<> {
+        let (record, gate) = (self.clone(), Arc::clone(gate));
+        move |message: ReceivedMessage| {
+            let (record, gate) = (record.clone(), Arc::clone(&gate));
+            async move {
+                record.note(&message);
+                gate.acquire().await.unwrap().forget();
             }
         }
     }

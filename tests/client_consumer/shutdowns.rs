@@ -46,16 +46,7 @@ async fn a_shutdown_waits_for_the_message_in_hand_and_no_other_begins() {
     let rig = Rig::start(1).await;
     rig.send(0, texts("m", 3)).await;
     let (record, gate) = (Record::default(), Arc::new(Semaphore::new(0)));
-    let listener = {
-        let (record, gate) = (record.clone(), Arc::clone(&gate));
-        move |message: ReceivedMessage| {
-            let (record, gate) = (record.clone(), Arc::clone(&gate));
-            async move {
-                record.note(&message);
-                gate.acquire().await.unwrap().forget();
-            }
-        }
-    };
+    let listener = record.gated(&gate);
     let consumer = rig.consume(config("g").drain_timeout(DEADLINE), listener).await;
     record.wait(1).await;
     let mut end = tokio::spawn({

@@ -15,7 +15,8 @@ use crate::common::process::Process;
 use crate::common::scripted::{METAQ, ScriptedBroker};
 use crate::rig::{direct_producer, message, soon};
 
-const SHORT: Duration = Duration::from_millis(200);
+/// Long enough that a silent broker loses its connection.
+const SHORT: Duration = Duration::from_millis(1000);
 
 #[tokio::test]
 async fn a_message_without_an_answer_is_unknown_and_the_next_one_goes_over_a_new_connection() {
@@ -23,12 +24,26 @@ async fn a_message_without_an_answer_is_unknown_and_the_next_one_goes_over_a_new
     let producer = direct_producer(broker.address(), ProducerConfig::default()).await;
     let error = producer.send_with_timeout(message("lost"), SHORT).await.unwrap_err();
     assert!(matches!(error, ClientError::Unknown(NoAnswer::SendTimeout { .. })), "{error}");
-    assert!(error.to_string().starts_with("Send message timeout in 200 mills: no answer from"), "{error}");
+    assert!(error.to_string().starts_with("Send message timeout in 1000 mills: no answer from"), "{error}");
     assert_eq!((error.outcome(), error.fault()), (Outcome::Unknown, Fault::Network));
     let lost = broker.next().await;
     let sending = producer.start_send(message("next")).await.unwrap();
     let next = broker.next().await;
     assert_eq!((lost.connection, next.connection), (1, 2));
+    next.stored(1, 0);
+    soon("a result", sending).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_impatient_message_does_not_take_the_connection_from_the_others() {
+    let mut broker = ScriptedBroker::start(METAQ).await;
+    let producer = direct_producer(broker.address(), ProducerConfig::default()).await;
+    let error = producer.send_with_timeout(message("lost"), Duration::from_millis(100)).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    let lost = broker.next().await;
+    let sending = producer.start_send(message("next")).await.unwrap();
+    let next = broker.next().await;
+    assert_eq!((lost.connection, next.connection), (1, 1));
     next.stored(1, 0);
     soon("a result", sending).await.unwrap();
 }
@@ -215,7 +230,7 @@ async fn a_frozen_broker_leaves_the_outcome_unknown_and_serves_again_when_it_goe
     }
     for handle in frozen {
         let error = soon("an error", handle).await.unwrap_err();
-        assert!(error.to_string().starts_with("Send message timeout in 200 mills"), "{error}");
+        assert!(error.to_string().starts_with("Send message timeout in 1000 mills"), "{error}");
         assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
     }
     broker.signal("CONT");

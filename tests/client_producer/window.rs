@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use metaq::client::{ProducerConfig, SendHandle};
+use metaq::client::{ClientConfig, Message, MessageSessionFactory, ProducerConfig, SendHandle};
 
 use crate::common::scripted::{Asked, JAVA, METAQ, ScriptedBroker};
-use crate::rig::{direct_producer, message, soon};
+use crate::rig::{direct_producer, message, soon, topic};
 
 #[tokio::test]
 async fn a_broker_that_keeps_the_order_gets_many_at_a_time_in_the_order_of_the_calls() {
@@ -106,4 +106,33 @@ async fn a_flush_waits_for_everything_that_was_handed_over_before() {
     assert!(tokio::time::timeout(Duration::from_millis(100), &mut flush).await.is_err(), "one is not answered");
     a.stored(1, 0);
     soon("the flush", flush).await;
+}
+
+/// Each place that messages go to has a task, and topics may be many.
+#[tokio::test]
+async fn nothing_stays_of_topics_that_nobody_sends_to_any_more() {
+    let mut broker = ScriptedBroker::start(METAQ).await;
+    let config = ClientConfig::server(&broker.address().to_string()).unwrap().heartbeat(None);
+    let factory = MessageSessionFactory::connect(config).await.unwrap();
+    let producer = factory.create_producer().unwrap();
+    let mut id = 0;
+    let mut send = async |topics: std::ops::Range<i32>| {
+        for number in topics {
+            let message = Message::new(topic(&format!("t{number}")), "x");
+            let sending = producer.start_send(message).await.unwrap();
+            id += 1;
+            broker.next().await.stored(id, 0);
+            soon("a result", sending).await.unwrap();
+        }
+    };
+    send(0..1).await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    send(0..100).await;
+    assert!(tasks() > before + 50, "{} tasks, there were {before}", tasks());
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    tokio::time::resume();
+    assert!(tasks() <= before, "{} tasks, there were {before}", tasks());
+    send(99..101).await;
 }

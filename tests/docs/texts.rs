@@ -45,11 +45,12 @@ const SPEAKING: [&str; 24] = [
 ];
 
 /// Texts that no user sees, and why.
-const UNSEEN: [(&str, &str); 9] = [
+const UNSEEN: [(&str, &str); 10] = [
     ("a connection's thread panicked", "the panic itself has been told"),
     ("a thread panicked", "the panic itself has been told"),
     ("an absurd latency", "a latency of more than 2^64 microseconds"),
     ("the offsets end", "an offset beyond 2^64"),
+    ("not shown", "what is behind the end of `metaq consume --group`, which counts as no failure"),
     ("nobody consumes", "end to end always has a consumer"),
     ("closed", "the end of a connection, logged at level debug"),
     ("set messages aside in", "part of `could not … …: …`"),

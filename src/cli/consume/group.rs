@@ -1,24 +1,32 @@
 //! Reading as a member of a group.
 
+use std::collections::HashSet;
+use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::bail;
 use clap::ValueEnum;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 
 use super::ConsumeArguments;
 use super::print::{self, Shown, Summary};
-use crate::cli::output::{Format, Printer, tell};
+use crate::cli::output::{Format, tell};
 use crate::cli::signals::stop_requested;
 use crate::cli::table::counted;
-use crate::client::{Consumer, ConsumerConfig, Delivery, FileOffsets, MessageSessionFactory, OffsetStorage};
-use crate::id::{GroupName, Offset};
+use crate::client::{
+    Action, BatchListener, BoxFuture, ClientEvent, Consumer, ConsumerConfig, FileOffsets, MessageBatch,
+    MessageSessionFactory, OffsetStorage, ReceivedMessage, SubscribeOptions,
+};
+use crate::common::guard::lock;
+use crate::id::{GroupName, Offset, TopicPartition};
 use crate::rebalance::ConsistentHashStrategy;
 
 /// Arguments of a member of a group.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "As a member of a group")]
 #[group(requires = "group", conflicts_with = "server")]
 pub(super) struct MemberArguments {
@@ -79,8 +87,11 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
         factory = arguments.target.connect(arguments.target.client_config()?) => factory?,
         () = &mut stop => return Ok(false),
     };
+    let mut trouble = Trouble { events: factory.events(), told: HashSet::new() };
     let consumer = create(&factory, arguments, group).await?;
-    let mut messages = consumer.subscribe_stream(&arguments.topic, arguments.max_size)?;
+    let reading = Arc::new(Reading::new(arguments));
+    let options = SubscribeOptions::new(arguments.max_size);
+    consumer.subscribe_batches(&arguments.topic, options, Show(Arc::clone(&reading)))?;
     tokio::select! {
         joined = consumer.complete_subscribe() => joined?,
         () = &mut stop => {
@@ -90,34 +101,61 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
     }
     print::ready(arguments, group.as_str())?;
 
-    let idle = arguments.idle_ms.map_or(Duration::MAX, Duration::from_millis);
-    let mut reading = Reading { arguments, deliveries: 0, received: 0 };
-    let mut last = Instant::now();
-    let reason = loop {
-        if arguments.max.is_some_and(|max| reading.received >= max) {
-            break "max";
-        }
-        tokio::select! {
-            biased;
-            () = &mut stop => break "stopped",
-            delivery = messages.next() => match delivery {
-                Some(delivery) => reading.take(delivery)?,
-                None => break "closed",
-            },
-            () = super::idle_since(last, idle) => break "idle",
-        }
-        last = Instant::now();
+    let reason = tokio::select! {
+        biased;
+        () = &mut stop => "stopped",
+        () = reading.over.notified() => "max",
+        () = reading.idle() => "idle",
+        // It never ends by itself.
+        () = trouble.tell() => "closed",
     };
-    // What waits in the stream was not shown: it belongs to the next member.
-    drop(messages);
+    // Whatever ends the reading, the member leaves its group.
+    reading.end();
     let left = factory.shutdown().await;
-    print::summary(arguments, &Summary::new(reading.received, reading.deliveries, reason))?;
+    let (deliveries, received) = reading.result()?;
+    print::summary(arguments, &Summary::new(received, deliveries, reason))?;
     left?;
-    let missing = arguments.max.map_or(0, |max| max.saturating_sub(reading.received));
+    let missing = arguments.max.map_or(0, |max| max.saturating_sub(received));
     if missing > 0 && arguments.output == Format::Text {
         tell(format_args!("metaq: {} fewer than --max asks for ({reason})", counted(missing, "message")));
     }
     Ok(missing == 0)
+}
+
+/// What keeps partitions from being read; without a word the command would only look idle.
+struct Trouble {
+    events: broadcast::Receiver<ClientEvent>,
+    /// Partitions that were told of, once each.
+    told: HashSet<TopicPartition>,
+}
+
+impl Trouble {
+    /// Tells of it for ever.
+    async fn tell(&mut self) {
+        loop {
+            self.tell_next().await;
+        }
+    }
+
+    /// Waits for the next event and tells of it if it is one.
+    async fn tell_next(&mut self) {
+        let (of, line) = match self.events.recv().await {
+            Ok(ClientEvent::PartitionStuck { of, offset, reason }) => {
+                let line = format!("metaq: {of} cannot be read on from offset {offset}, trying on: {reason}");
+                (of, line)
+            }
+            Ok(ClientEvent::OffsetsUnavailable { of, error }) => {
+                let line = format!("metaq: offsets of {of} cannot be read or stored, trying on: {error}");
+                (of, line)
+            }
+            Ok(_) | Err(RecvError::Lagged(_)) => return,
+            // The factory lives longer than this.
+            Err(RecvError::Closed) => return std::future::pending().await,
+        };
+        if self.told.insert(of) {
+            tell(format_args!("{line}"));
+        }
+    }
 }
 
 async fn create(
@@ -152,37 +190,132 @@ async fn create(
     Ok(factory.create_consumer_with(config, file)?)
 }
 
-struct Reading<'a> {
-    arguments: &'a ConsumeArguments,
-    deliveries: u64,
-    received: u64,
+/// What was shown, and until when to go on.
+struct Reading {
+    arguments: ConsumeArguments,
+    state: Mutex<State>,
+    /// Told when there are enough messages, or when they cannot be shown any more.
+    over: Notify,
 }
 
-impl Reading<'_> {
-    /// Shows a message. It is acknowledged only then: one that could not be printed comes again.
-    fn take(&mut self, delivery: Delivery) -> std::io::Result<()> {
-        self.deliveries += 1;
-        let ok = self.arguments.member.fail_every.is_none_or(|n| !self.deliveries.is_multiple_of(n));
-        let partition = delivery.from.partition;
+struct State {
+    deliveries: u64,
+    received: u64,
+    last: Instant,
+    /// Why nothing is shown any more.
+    ended: Option<io::Result<()>>,
+}
+
+impl Reading {
+    fn new(arguments: &ConsumeArguments) -> Self {
+        let state = State { deliveries: 0, received: 0, last: Instant::now(), ended: None };
+        let reading = Self { arguments: arguments.clone(), state: Mutex::new(state), over: Notify::new() };
+        reading.finish_if_enough(&mut lock(&reading.state));
+        reading
+    }
+
+    /// Shows what is wanted of a batch. Messages are acknowledged only then: what could not be printed comes again. `None`
+    /// when nothing more is shown.
+    fn show(&self, batch: &MessageBatch<'_>) -> Option<Action> {
+        let mut state = lock(&self.state);
+        let mut out = Vec::new();
+        let mut shown = 0;
+        let mut action = Some(Action::Ack);
+        for message in batch.messages() {
+            if state.ended.is_some() {
+                action = None;
+                break;
+            }
+            state.deliveries += 1;
+            let ok = self.arguments.member.fail_every.is_none_or(|n| !state.deliveries.is_multiple_of(n));
+            if let Err(error) = self.append(message, ok, &mut out) {
+                self.fail(&mut state, error);
+                continue;
+            }
+            if !ok {
+                action = Some(Action::Retry("failed on purpose".to_owned()));
+                break;
+            }
+            shown += 1;
+            state.received += 1;
+            self.finish_if_enough(&mut state);
+        }
+        if let Err(error) = print::print(&out) {
+            self.fail(&mut state, error);
+            return None;
+        }
+        state.last = Instant::now();
+        batch.handled(shown);
+        action
+    }
+
+    fn append(&self, message: &ReceivedMessage, ok: bool, out: &mut Vec<u8>) -> io::Result<()> {
+        let partition = message.from.partition;
         let shown = Shown {
             ok,
             broker: partition.broker.get().into(),
             partition: partition.index,
-            offset: delivery.offset,
-            id: delivery.id,
-            attribute: delivery.attribute.as_deref(),
-            payload: &delivery.payload,
+            offset: message.offset,
+            id: message.id,
+            attribute: message.attribute.as_deref(),
+            payload: &message.payload,
         };
-        print::message(self.arguments, &shown)?;
-        if self.arguments.output == Format::Text {
-            Printer::new().flush()?;
+        print::append(&self.arguments, &shown, out)
+    }
+
+    fn fail(&self, state: &mut State, error: io::Error) {
+        state.ended = Some(Err(error));
+        self.over.notify_one();
+    }
+
+    fn finish_if_enough(&self, state: &mut State) {
+        if self.arguments.max.is_some_and(|max| state.received >= max) && state.ended.is_none() {
+            state.ended = Some(Ok(()));
+            self.over.notify_one();
         }
-        if ok {
-            self.received += 1;
-            delivery.ack();
-        } else {
-            delivery.retry("failed on purpose");
+    }
+
+    /// Ends when nothing has come for as long as was asked for.
+    async fn idle(&self) {
+        let idle = self.arguments.idle_ms.map_or(Duration::MAX, Duration::from_millis);
+        loop {
+            let last = lock(&self.state).last;
+            super::idle_since(last, idle).await;
+            if lock(&self.state).last == last {
+                return;
+            }
         }
-        Ok(())
+    }
+
+    /// Nothing is shown from now on.
+    fn end(&self) {
+        lock(&self.state).ended.get_or_insert(Ok(()));
+    }
+
+    /// How much was delivered and received.
+    ///
+    /// # Errors
+    /// It could not be shown.
+    fn result(&self) -> io::Result<(u64, u64)> {
+        let mut state = lock(&self.state);
+        state.ended.replace(Ok(())).unwrap_or(Ok(()))?;
+        Ok((state.deliveries, state.received))
+    }
+}
+
+/// Shows messages as they come.
+struct Show(Arc<Reading>);
+
+impl BatchListener for Show {
+    fn on_batch<'a>(&'a self, batch: &'a MessageBatch<'a>) -> BoxFuture<'a, Action> {
+        Box::pin(async {
+            match self.0.show(batch) {
+                Some(action) => action,
+                None => {
+                    batch.stopped().await;
+                    Action::Retry("not shown".to_owned())
+                }
+            }
+        })
     }
 }

@@ -18,7 +18,7 @@ use super::target::TargetArguments;
 use crate::id::{GroupName, Offset, TopicName};
 
 /// Arguments of `metaq consume`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(super) struct ConsumeArguments {
     #[command(flatten)]
     target: TargetArguments,

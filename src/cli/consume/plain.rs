@@ -29,7 +29,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const GROUP: &str = "metaq-cli";
 
 /// Arguments that make sense without a group.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Without a group")]
 pub(super) struct PlainArguments {
     /// One partition, BROKER-NUMBER (or the number alone with --server); otherwise all
@@ -215,5 +215,7 @@ fn show(arguments: &ConsumeArguments, delivery: &Delivery) -> std::io::Result<()
         attribute: body.attribute.as_deref(),
         payload: &body.payload,
     };
-    print::message(arguments, &shown)
+    let mut line = Vec::new();
+    print::append(arguments, &shown, &mut line)?;
+    print::print(&line)
 }

@@ -76,22 +76,34 @@ pub(super) fn ready(arguments: &ConsumeArguments, group: &str) -> io::Result<()>
     }
 }
 
-/// Prints a delivery. As text, one that was failed on purpose is not shown.
-pub(super) fn message(arguments: &ConsumeArguments, shown: &Shown<'_>) -> io::Result<()> {
+/// Adds a delivery to what is to be printed. As text, one that was failed on purpose is not shown.
+pub(super) fn append(arguments: &ConsumeArguments, shown: &Shown<'_>, out: &mut Vec<u8>) -> io::Result<()> {
     match arguments.output {
-        Format::Text if shown.ok => Printer::new().bytes(shown.payload),
-        Format::Text => Ok(()),
-        Format::Json => Printer::new().json(&Line {
-            ok: shown.ok,
-            broker: shown.broker,
-            partition: shown.partition.get(),
-            offset: shown.offset.get(),
-            id: shown.id.get(),
-            attribute: shown.attribute,
-            size: shown.payload.len(),
-            payload: payload(shown.payload, arguments.payload),
-        }),
+        Format::Text if shown.ok => out.extend_from_slice(shown.payload),
+        Format::Text => return Ok(()),
+        Format::Json => serde_json::to_writer(
+            &mut *out,
+            &Line {
+                ok: shown.ok,
+                broker: shown.broker,
+                partition: shown.partition.get(),
+                offset: shown.offset.get(),
+                id: shown.id.get(),
+                attribute: shown.attribute,
+                size: shown.payload.len(),
+                payload: payload(shown.payload, arguments.payload),
+            },
+        )?,
     }
+    out.push(b'\n');
+    Ok(())
+}
+
+/// Prints what was added, at once.
+pub(super) fn print(out: &[u8]) -> io::Result<()> {
+    let mut printer = Printer::new();
+    printer.raw(out)?;
+    printer.flush()
 }
 
 /// Tells how it ended, and sees that all is out.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::plain::Place;
 use crate::cli::output::tell;
-use crate::client::{ClientError, Fetched, MessageSessionFactory, Outcome};
+use crate::client::{ClientError, Fetched, MessageSessionFactory};
 use crate::id::{MessageId, Offset};
 use crate::message::{Body, Records};
 
@@ -114,7 +114,8 @@ impl Reader {
         let wait = if self.follow { WAIT } else { Duration::ZERO };
         let get = client.get_waiting(&self.topic, &self.group, self.place.index, self.offset, max_size, wait);
         let result = get.await;
-        if result.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown) {
+        // A refusal came over a connection that works.
+        if matches!(result, Err(ClientError::Unknown(_) | ClientError::NotSent { .. })) {
             session.failed(self.place.broker_id(), &client);
         }
         result

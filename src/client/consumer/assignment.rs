@@ -32,8 +32,12 @@ impl Assignment {
         if let Some(listener) = &self.listener
             && let Err(panic) = caught_call(|| call(&**listener))
         {
-            error!(panic, "the rebalance listener panicked; the rebalance goes on");
+            self.told_panic(&panic);
         }
+    }
+
+    fn told_panic(&self, panic: &str) {
+        error!(group = %self.dispatch.group, panic, "the rebalance listener panicked; the rebalance goes on");
     }
 
     /// Begins to read.
@@ -99,9 +103,9 @@ impl Assignee for Assignment {
                 };
                 match revoked {
                     Ok(Ok(())) => {}
-                    Ok(Err(panic)) => error!(panic, "the rebalance listener panicked; the rebalance goes on"),
+                    Ok(Err(panic)) => self.told_panic(&panic),
                     Err(_) => error!(
-                        drain_timeout = ?self.patience,
+                        group = %self.dispatch.group, drain_timeout = ?self.patience,
                         "the rebalance listener did not return in time and was cancelled; the rebalance goes on"
                     ),
                 }

@@ -71,8 +71,8 @@ impl ConsumerConfig {
         self
     }
 
-    /// Longest wait for the answer to a get or an offset query, not counting what a broker may hold it back; above 0,
-    /// default 10 s.
+    /// Longest wait for the answer to a get or an offset query; above 0, default 10 s. A broker that can do so holds a get
+    /// back for half of it at most.
     #[must_use]
     pub fn fetch_timeout(mut self, timeout: Duration) -> Self {
         self.fetch.fetch_timeout = timeout;
@@ -122,7 +122,8 @@ impl ConsumerConfig {
     }
 
     /// After how many failures of a listener on the same message it is rejected: with the default of 5 it is delivered
-    /// 6 times.
+    /// 6 times, within 10 s. If the messages before it in the same answer of the broker were handled, it is delivered once
+    /// more than that.
     #[must_use]
     pub fn max_fetch_retries(mut self, retries: u32) -> Self {
         self.fetch.max_fetch_retries = retries;
@@ -216,7 +217,7 @@ impl ConsumerConfig {
         if let Some(id) = self.consumer_id.as_ref().filter(|id| !is_admissible(id)) {
             return Err(ConsumerError::ConsumerId(id.clone()));
         }
-        Ok(options)
+        Ok(options.bounded())
     }
 
     /// The group.

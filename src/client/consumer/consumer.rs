@@ -185,7 +185,9 @@ impl Consumer {
     }
 
     /// Joins the group and begins to read. It is done when the member has its node in ZooKeeper, the watches and the first
-    /// plan; partitions that others still own follow as they are given up. With a factory that knows one broker only,
+    /// plan. Its partitions follow: a moment later, those that others still own as they are given up;
+    /// [`ClientEvent::Rebalanced`](super::super::ClientEvent::Rebalanced) and the
+    /// [rebalance listener](ConsumerConfig::rebalance_listener) tell. With a factory that knows one broker only,
     /// reads [`ConsumerConfig::partition`] of each topic without a group (05 §3).
     ///
     /// # Errors
@@ -512,13 +514,7 @@ impl Core {
         seen: Option<Arc<dyn MessageIdCache>>,
     ) -> Arc<Assignment> {
         let group = self.config.group().clone();
-        let dispatch = Arc::new(Dispatch {
-            group: group.clone(),
-            subscriptions,
-            reject: Arc::clone(&self.config.reject),
-            seen,
-            progress: Mutex::default(),
-        });
+        let dispatch = Arc::new(Dispatch::new(group.clone(), subscriptions, Arc::clone(&self.config.reject), seen));
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
         let options = FetchOptions { observer: Some(observer), ..self.options.clone() };
         let source = Arc::new(BrokerSource::new(Arc::clone(&self.session), &group, options.fetch_timeout));

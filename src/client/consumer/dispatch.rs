@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_core::future::BoxFuture;
+use tracing::error;
 
 use super::filter::MessageFilter;
 use super::listener::{Action, BatchListener, MessageBatch, MessageListener};
@@ -12,8 +14,12 @@ use super::panics::{caught, caught_call};
 use super::reject::RejectHandler;
 use super::stream::{Fed, StreamFeed};
 use crate::common::guard::lock;
+use crate::common::quiet::Quiet;
 use crate::fetch::{Batch, MessageIdCache, MessageSink, ReceivedMessage, RejectError, Verdict};
 use crate::id::{GroupName, Offset, TopicName, TopicPartition};
+
+/// Between two lines about filters that panic.
+const FILTER_PERIOD: Duration = Duration::from_secs(30);
 
 /// What takes the messages of a topic.
 pub(super) enum Handler {
@@ -41,7 +47,7 @@ impl OneByOne {
                 };
                 Ok(action.unwrap_or_else(Action::Retry))
             }
-            Self::Stream(feed) => match feed.deliver(message, batch.stopped()).await {
+            Self::Stream(feed) => match feed.deliver(message, batch.stop_token()).await {
                 Fed::Answered(action) => Ok(action),
                 Fed::Withdrawn => Err(Verdict::Stopped),
                 Fed::Gone => Err(Verdict::Suspend),
@@ -60,10 +66,12 @@ pub(super) struct Subscription {
 /// The sink of a consumer's engine.
 pub(super) struct Dispatch {
     pub(super) group: GroupName,
-    pub(super) subscriptions: HashMap<TopicName, Subscription>,
-    pub(super) reject: Arc<dyn RejectHandler>,
-    pub(super) seen: Option<Arc<dyn MessageIdCache>>,
-    pub(super) progress: Mutex<HashMap<TopicPartition, Progress>>,
+    subscriptions: HashMap<TopicName, Subscription>,
+    reject: Arc<dyn RejectHandler>,
+    seen: Option<Arc<dyn MessageIdCache>>,
+    progress: Mutex<HashMap<TopicPartition, Progress>>,
+    /// Panics of filters.
+    filter_panics: Mutex<Quiet>,
 }
 
 /// How far a partition has come.
@@ -82,6 +90,16 @@ impl Default for Progress {
 }
 
 impl Dispatch {
+    pub(super) fn new(
+        group: GroupName,
+        subscriptions: HashMap<TopicName, Subscription>,
+        reject: Arc<dyn RejectHandler>,
+        seen: Option<Arc<dyn MessageIdCache>>,
+    ) -> Self {
+        let filter_panics = Mutex::new(Quiet::new(FILTER_PERIOD));
+        Self { group, subscriptions, reject, seen, progress: Mutex::default(), filter_panics }
+    }
+
     /// The user is about to go elsewhere: nothing is hidden until it is known how far messages may have been seen.
     pub(super) fn before_seek(&self, of: &TopicPartition) {
         lock(&self.progress).entry(of.clone()).or_default().replayed_until = Offset::LATEST;
@@ -129,8 +147,19 @@ impl Dispatch {
         if seen {
             return false;
         }
-        let accept = |filter: &dyn MessageFilter| caught_call(|| filter.accept(&self.group, message)).unwrap_or(false);
-        subscription.filter.as_deref().is_none_or(accept)
+        subscription.filter.as_deref().is_none_or(|filter| self.accepts(filter, message))
+    }
+
+    fn accepts(&self, filter: &dyn MessageFilter, message: &ReceivedMessage) -> bool {
+        caught_call(|| filter.accept(&self.group, message)).unwrap_or_else(|panic| {
+            if let Some(messages) = lock(&self.filter_panics).count() {
+                error!(
+                    group = %self.group, partition = %message.from, offset = %message.offset, messages, panic,
+                    "the message filter panicked: such messages count as handled and no listener sees them"
+                );
+            }
+            false
+        })
     }
 
     fn done(&self, message: &ReceivedMessage) {
@@ -182,6 +211,7 @@ impl Dispatch {
             wanted.handled_messages().iter().for_each(|message| self.done(message));
             match action {
                 Action::Ack => {}
+                Action::Retry(_) if batch.is_stopped() => return Verdict::Stopped,
                 Action::Retry(reason) => return Verdict::Retry(reason),
                 Action::Reject(reason) => return Verdict::Reject(reason),
             }

@@ -119,6 +119,14 @@ impl<'a> MessageBatch<'a> {
         }
     }
 
+    /// Returns when no further message is to be begun: the partition is given up, paused, or read from elsewhere. What is
+    /// not [`handled`](Self::handled) then is delivered again and counts as no failure.
+    ///
+    /// Cancellation-safe.
+    pub async fn stopped(&self) {
+        self.fetched.stopped().await;
+    }
+
     /// Those that are handled by now.
     pub(super) fn handled_messages(&self) -> &[ReceivedMessage] {
         let handled = self.fetched.handled_count();

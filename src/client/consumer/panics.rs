@@ -1,19 +1,20 @@
 //! A panic of the application's code is an error of that code, not the end of a partition.
 
-use std::any::Any;
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::Poll;
 
 use futures_core::future::BoxFuture;
+
+use crate::common::panics;
 
 /// Runs a future of the application.
 ///
 /// # Errors
 /// What it panicked with.
 pub(super) async fn caught<T>(mut future: BoxFuture<'_, T>) -> Result<T, String> {
-    poll_fn(move |cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+    poll_fn(move |cx| match caught_call(|| future.as_mut().poll(cx)) {
         Ok(poll) => poll.map(Ok),
-        Err(panic) => std::task::Poll::Ready(Err(said(&*panic))),
+        Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
 }
@@ -23,12 +24,7 @@ pub(super) async fn caught<T>(mut future: BoxFuture<'_, T>) -> Result<T, String>
 /// # Errors
 /// What it panicked with.
 pub(super) fn caught_call<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| said(&*panic))
-}
-
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the listener panicked: {}", text.unwrap_or("without a text"))
+    panics::caught(call).map_err(|panic| format!("the listener panicked: {panic}"))
 }
 
 #[cfg(test)]

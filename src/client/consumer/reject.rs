@@ -43,7 +43,9 @@ impl RejectHandler for DropRejected {
     }
 }
 
-/// Publishes messages to a topic for rejected ones, payload and attribute as they are.
+/// Publishes messages to a topic for rejected ones, payload and attribute as they are; where a message came from and why is in
+/// the log and in [`ClientEvent::MessageRejected`](crate::client::ClientEvent::MessageRejected). As long as no broker stores
+/// it, its partition stands still.
 ///
 /// A message may come there twice: when the answer to the first attempt is lost, it is sent again.
 #[derive(Debug, Clone)]

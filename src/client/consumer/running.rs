@@ -87,10 +87,11 @@ impl Running {
         let _turn = by_hand.changing.lock().await;
         let present = self.assigned();
         let gone: Vec<_> = present.iter().filter(|of| !partitions.contains(of)).cloned().collect();
+        // Before the wait, whose end may never come here: what another call wants back must count as new.
+        lock(&by_hand.partitions).retain(|of| partitions.contains(of));
         if !gone.is_empty() {
             self.assignment.remove(&gone).await;
         }
-        lock(&by_hand.partitions).retain(|of| partitions.contains(of));
         let present = self.assigned();
         let mut new: Vec<_> = partitions.iter().filter(|of| !present.contains(of)).cloned().collect();
         new.sort();
@@ -126,8 +127,8 @@ impl Running {
         let cancelled = by_group.cancelled.len() + last.cancelled.len();
         if not_committed + cancelled > 0 {
             warn!(
-                not_committed,
-                cancelled, "consumer ended uncleanly: what was handled since the last commit comes again"
+                group = %self.assignment.dispatch.group, not_committed, cancelled,
+                "consumer ended uncleanly: what was handled since the last commit comes again"
             );
             return Err(ConsumerError::Unclean { not_committed, cancelled });
         }
@@ -138,11 +139,14 @@ impl Running {
     }
 }
 
-/// Turns what the driver shows into events.
+/// Turns what the driver shows into events, and has the addresses of brokers read again when those change.
 async fn report(session: Arc<Session>, group: GroupName, mut states: watch::Receiver<DriverState>) {
-    let mut told = 0;
+    let (mut told, mut changes) = (0, 0);
     while states.changed().await.is_ok() {
         let state = states.borrow_and_update().clone();
+        if std::mem::replace(&mut changes, state.broker_changes) != state.broker_changes {
+            session.brokers_changed();
+        }
         if state.rebalance.number == told || !state.is_settled() {
             continue;
         }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytestring::ByteString;
 use futures_core::future::BoxFuture;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
+use crate::client::connection::after;
 use crate::client::session::Session;
 use crate::client::{self, BrokerClient, ClientError, NoAnswer};
 use crate::fetch::{Fetched, Get, MessageSource, SourceError};
@@ -16,40 +17,58 @@ use crate::protocol::Status;
 /// An answer that took so long was held back, whatever the broker had to say.
 const HELD: Duration = Duration::from_secs(1);
 
+/// Part of the fetch time-out that an answer may take. The engine breaks a get off when the whole of it is over, and then
+/// nobody is left here who could give a silent connection up.
+const SHARE: f64 = 0.95;
+
+/// Part of the fetch time-out that a broker must have had for an answer, beyond what it may hold it back, before its
+/// connection counts as silent: others use it as well, and connecting may have taken most of the time.
+const SILENCE: f64 = 0.25;
+
 /// Reads from whichever broker serves a partition now.
 #[derive(Debug)]
 pub(super) struct BrokerSource {
     session: Arc<Session>,
     group: ByteString,
+    /// For each answer, connecting and the time that the broker may hold it back included.
     timeout: Duration,
     /// The time-out is one caller's, and says nothing about the connection, which others share.
     impatient: bool,
 }
 
 impl BrokerSource {
-    /// `timeout` is for each answer, beyond the time that the broker may hold it back.
-    pub(super) fn new(session: Arc<Session>, group: &GroupName, timeout: Duration) -> Self {
-        Self { session, group: group.to_wire(), timeout, impatient: false }
+    /// For an engine with this [`fetch_timeout`](crate::fetch::FetchOptions::fetch_timeout).
+    pub(super) fn new(session: Arc<Session>, group: &GroupName, fetch_timeout: Duration) -> Self {
+        Self { session, group: group.to_wire(), timeout: fetch_timeout.mul_f64(SHARE), impatient: false }
     }
 
-    /// The same for one request of a caller with a time-out of its own.
+    /// For one request of a caller with a time-out of its own.
     pub(super) fn impatient(session: Arc<Session>, group: &GroupName, timeout: Duration) -> Self {
-        Self { impatient: true, ..Self::new(session, group, timeout) }
+        Self { session, group: group.to_wire(), timeout, impatient: true }
     }
 
+    /// Asks a broker. `since` is when that was wanted, `held` how long the broker may hold the answer back.
     async fn ask<T>(
         &self,
         broker: BrokerId,
         client: Arc<BrokerClient>,
-        timeout: Duration,
+        (since, held): (Instant, Duration),
         request: impl AsyncFnOnce(&BrokerClient) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let answer = tokio::time::timeout(timeout, request(&client)).await.unwrap_or_else(|_| {
+        let sent = Instant::now();
+        let answer = timeout_at(after(since, self.timeout), request(&client)).await.unwrap_or_else(|_| {
             let address = client.address().to_owned();
-            Err(NoAnswer::Timeout { address, timeout }.into())
+            Err(NoAnswer::Timeout { address, timeout: self.timeout }.into())
         });
-        let says_nothing = self.impatient && matches!(answer, Err(ClientError::Unknown(NoAnswer::Timeout { .. })));
-        if let (Err(ClientError::Unknown(_) | ClientError::NotSent { .. }), false) = (&answer, says_nothing) {
+        let is_failure = match &answer {
+            Err(ClientError::Unknown(NoAnswer::Timeout { .. })) => {
+                let silence = held.saturating_add(self.timeout.mul_f64(SILENCE));
+                !self.impatient && sent.elapsed() >= silence
+            }
+            Err(ClientError::Unknown(_) | ClientError::NotSent { .. }) => true,
+            _ => false,
+        };
+        if is_failure {
             self.session.failed(broker, &client);
         }
         answer
@@ -64,7 +83,7 @@ impl BrokerSource {
         };
         let broker = get.from.partition.broker;
         let client = self.session.for_reading(broker).await?;
-        let answer = self.ask(broker, client, self.timeout + get.wait, request).await;
+        let answer = self.ask(broker, client, (asked, get.wait), request).await;
         let waited = !get.wait.is_zero() && asked.elapsed() >= HELD.min(get.wait);
         understood(answer, waited)
     }
@@ -76,21 +95,21 @@ impl BrokerSource {
         offset: Offset,
         max_size: i32,
     ) -> Result<Fetched, ClientError> {
-        let broker = of.partition.broker;
+        let (broker, asked) = (of.partition.broker, Instant::now());
         let client = self.session.for_writing(broker).await?;
         let topic = of.topic.to_wire();
         let request =
             async |client: &BrokerClient| client.get(&topic, &self.group, of.partition.index, offset, max_size).await;
-        understood(self.ask(broker, client, self.timeout, request).await, false)
+        understood(self.ask(broker, client, (asked, Duration::ZERO), request).await, false)
     }
 
     pub(super) async fn nearest(&self, of: &TopicPartition, offset: Offset) -> Result<Offset, ClientError> {
-        let broker = of.partition.broker;
+        let (broker, asked) = (of.partition.broker, Instant::now());
         let client = self.session.for_reading(broker).await?;
         let topic = of.topic.to_wire();
         let request =
             async |client: &BrokerClient| client.nearest_offset(&topic, &self.group, of.partition.index, offset).await;
-        self.ask(broker, client, self.timeout, request).await
+        self.ask(broker, client, (asked, Duration::ZERO), request).await
     }
 }
 

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::listener::Action;
 use crate::fetch::ReceivedMessage;
@@ -29,6 +30,7 @@ pub struct Delivery {
     message: ReceivedMessage,
     answer: oneshot::Sender<Action>,
     place: Place,
+    stopped: CancellationToken,
 }
 
 /// Where a message is on its way through the stream.
@@ -44,6 +46,10 @@ impl Place {
     fn moves_to(&self, place: u8) -> bool {
         self.0.compare_exchange(Self::WAITING, place, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
+
+    fn is_withdrawn(&self) -> bool {
+        self.0.load(Ordering::Acquire) == Self::WITHDRAWN
+    }
 }
 
 impl MessageStream {
@@ -57,6 +63,8 @@ impl MessageStream {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
         loop {
             match ready!(self.deliveries.poll_recv(cx)) {
+                // Whoever has paused or gone elsewhere gets nothing of before, also if the feed has not noticed yet.
+                Some(delivery) if delivery.stopped.is_cancelled() => _ = delivery.place.moves_to(Place::WITHDRAWN),
                 Some(delivery) if !delivery.place.moves_to(Place::TAKEN) => {}
                 next => return Poll::Ready(next),
             }
@@ -132,11 +140,12 @@ pub(super) enum Fed {
 
 impl StreamFeed {
     /// Hands a message to the stream and waits for its answer. What the application has not taken out of the stream when
-    /// `stopped` is over is withdrawn.
-    pub(super) async fn deliver(&self, message: ReceivedMessage, stopped: impl Future<Output = ()>) -> Fed {
+    /// `stop` comes is withdrawn.
+    pub(super) async fn deliver(&self, message: ReceivedMessage, stop: CancellationToken) -> Fed {
         let (answer, mut answered) = oneshot::channel();
         let place = Place::default();
-        let delivery = Delivery { message, answer, place: place.clone() };
+        let delivery = Delivery { message, answer, place: place.clone(), stopped: stop.clone() };
+        let stopped = stop.cancelled();
         tokio::pin!(stopped);
         tokio::select! {
             biased;
@@ -157,6 +166,7 @@ impl StreamFeed {
         };
         match answer {
             Ok(action) => Fed::Answered(action),
+            Err(_) if place.is_withdrawn() => Fed::Withdrawn,
             Err(_) if self.deliveries.is_closed() => Fed::Gone,
             Err(_) => Fed::Answered(Action::Retry("dropped without an answer".to_owned())),
         }
@@ -165,8 +175,6 @@ impl StreamFeed {
 
 #[cfg(test)]
 mod tests {
-    use std::future::{pending, ready};
-
     use super::*;
     use crate::client::consumer::testing::message;
 
@@ -182,7 +190,7 @@ mod tests {
         });
         let mut actions = Vec::new();
         for offset in 0..4 {
-            actions.push(feed.deliver(message("t 0-0", offset), pending()).await);
+            actions.push(feed.deliver(message("t 0-0", offset), CancellationToken::new()).await);
         }
         let stream = reader.await.unwrap();
         let retry = |text: &str| Action::Retry(text.to_owned());
@@ -190,13 +198,13 @@ mod tests {
         let expected = [Action::Ack, retry("again"), reject, retry("dropped without an answer")];
         assert_eq!(actions, expected.map(Fed::Answered));
         drop(stream);
-        assert_eq!(feed.deliver(message("t 0-0", 4), pending()).await, Fed::Gone);
+        assert_eq!(feed.deliver(message("t 0-0", 4), CancellationToken::new()).await, Fed::Gone);
     }
 
     #[tokio::test]
     async fn messages_that_lie_in_a_dropped_stream_are_not_counted_as_failures() {
         let (feed, stream) = stream(1);
-        let deliver = tokio::spawn(async move { feed.deliver(message("t 0-0", 0), pending()).await });
+        let deliver = tokio::spawn(async move { feed.deliver(message("t 0-0", 0), CancellationToken::new()).await });
         tokio::task::yield_now().await;
         drop(stream);
         assert_eq!(deliver.await.unwrap(), Fed::Gone);
@@ -205,19 +213,37 @@ mod tests {
     #[tokio::test]
     async fn a_message_that_nobody_has_taken_is_withdrawn_and_one_in_hand_is_waited_for() {
         let (feed, mut stream) = stream(1);
+        let stop = CancellationToken::new();
+        stop.cancel();
         // One lies in the stream, one does not fit into it.
         for offset in 0..2 {
-            assert_eq!(feed.deliver(message("t 0-0", offset), ready(())).await, Fed::Withdrawn);
+            assert_eq!(feed.deliver(message("t 0-0", offset), stop.clone()).await, Fed::Withdrawn);
         }
-        let stop = Arc::new(tokio::sync::Notify::new());
-        let stopped = Arc::clone(&stop);
-        let deliver =
-            tokio::spawn(async move { feed.deliver(message("t 0-0", 2), async { stopped.notified().await }).await });
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let deliver = tokio::spawn(async move { feed.deliver(message("t 0-0", 2), stopped).await });
         let delivery = stream.next().await.unwrap();
         assert_eq!(delivery.offset.get(), 2);
-        stop.notify_one();
+        stop.cancel();
         tokio::task::yield_now().await;
         delivery.ack();
         assert_eq!(deliver.await.unwrap(), Fed::Answered(Action::Ack));
+    }
+
+    #[tokio::test]
+    async fn a_message_that_lies_in_the_stream_when_it_is_stopped_is_not_taken_any_more_and_has_not_failed() {
+        let (feed, mut stream) = stream(1);
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        let deliver = tokio::spawn(async move {
+            let fed = feed.deliver(message("t 0-0", 0), stopped).await;
+            (fed, feed)
+        });
+        tokio::task::yield_now().await;
+        // The feed's own task has no turn in between.
+        stop.cancel();
+        let taken = poll_fn(|cx| Poll::Ready(stream.poll(cx))).await;
+        assert!(taken.is_pending());
+        assert_eq!(deliver.await.unwrap().0, Fed::Withdrawn);
     }
 }

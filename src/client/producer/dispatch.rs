@@ -22,6 +22,7 @@ use crate::client::message::check_topic;
 use crate::client::session::{Child, Session};
 use crate::client::{ClientError, Message, Outcome};
 use crate::common::guard::lock;
+use crate::common::panics::caught;
 use crate::id::{Partition, TopicName};
 
 /// Pause before a message is sent once more where no other partition is left.
@@ -147,14 +148,19 @@ impl Inner {
             _ if !untried.is_empty() => &untried,
             _ => &all,
         };
-        self.config.selector.select(topic, candidates, message).map(Place::Partition).ok_or_else(no_partition)
+        // It is asked again in the lane's task, which messages of others are waiting in.
+        match caught(|| self.config.selector.select(topic, candidates, message)) {
+            Ok(chosen) => chosen.map(Place::Partition).ok_or_else(no_partition),
+            Err(panic) => Err(ClientError::Selector { topic: topic.clone(), panic }),
+        }
     }
 
     fn dispatch(self: &Arc<Self>, entry: Entry, place: Place) {
         let mut lanes = lock(&self.lanes);
-        let lane = lanes.entry((entry.message.topic().clone(), place)).or_insert_with(|| {
+        let topic = entry.message.topic();
+        let lane = lanes.entry((topic.clone(), place)).or_insert_with(|| {
             let (sender, queue) = mpsc::unbounded_channel();
-            tokio::spawn(Lane::new(place, self).run(queue));
+            tokio::spawn(Lane::new(topic.clone(), place, self).run(queue));
             sender
         });
         let refused = lane.send(entry);
@@ -163,6 +169,17 @@ impl Inner {
             // Its task ends before us only if the runtime does.
             report_failure(&self.session, entry, ClientError::Shutdown(PRODUCER));
         }
+    }
+
+    /// Forgets a lane unless there is something in its queue; then it goes on.
+    pub(super) fn lets_go(&self, topic: &TopicName, place: Place, queue: &mpsc::UnboundedReceiver<Entry>) -> bool {
+        let mut lanes = lock(&self.lanes);
+        // What is sent is sent under this lock.
+        let is_idle = queue.is_empty();
+        if is_idle {
+            lanes.remove(&(topic.clone(), place));
+        }
+        is_idle
     }
 
     /// Sends a message once more if that is wanted and of use, else tells its error.

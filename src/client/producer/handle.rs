@@ -6,8 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use super::PRODUCER;
-use crate::client::ClientError;
+use crate::client::{ClientError, NoAnswer};
 use crate::id::{BrokerId, MessageId, Offset, Partition, PartitionIndex};
 
 /// Where a message is stored.
@@ -47,7 +46,7 @@ impl Future for SendHandle {
     type Output = Result<SendResult, ClientError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Without a result the runtime is going down.
-        Pin::new(&mut self.0).poll(cx).map(|result| result.unwrap_or(Err(ClientError::Shutdown(PRODUCER))))
+        // Without a result the runtime is going down, and it may have been sent.
+        Pin::new(&mut self.0).poll(cx).map(|result| result.unwrap_or(Err(NoAnswer::Abandoned.into())))
     }
 }

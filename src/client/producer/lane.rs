@@ -6,18 +6,25 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 
 use super::dispatch::{Inner, report_failure};
 use super::entry::Entry;
 use super::handle::SendResult;
 use crate::client::session::Session;
 use crate::client::{BrokerClient, ClientError, NoAnswer, PendingPut, Sent};
-use crate::id::{Partition, PartitionIndex};
+use crate::id::{Partition, PartitionIndex, TopicName};
 use crate::zk::ClusterError;
 
 /// Pause between two looks for a broker that messages wait for.
 const WAIT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A lane that had nothing to send for so long ends; the next message for its place makes another one.
+pub(super) const IDLE: Duration = Duration::from_secs(60);
+
+/// A message with less time than this that goes unanswered says more about its sender than about the connection, which the
+/// whole factory shares.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a lane leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,6 +37,7 @@ pub(super) enum Place {
 
 /// Runs as a task until no more messages can come and all have their results.
 pub(super) struct Lane {
+    topic: TopicName,
     place: Place,
     session: Arc<Session>,
     /// For messages that go another way after a failure.
@@ -41,8 +49,9 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(place: Place, producer: &Arc<Inner>) -> Self {
+    pub(super) fn new(topic: TopicName, place: Place, producer: &Arc<Inner>) -> Self {
         Self {
+            topic,
             place,
             session: Arc::clone(producer.session()),
             producer: Arc::downgrade(producer),
@@ -53,7 +62,13 @@ impl Lane {
     }
 
     pub(super) async fn run(mut self, mut queue: mpsc::UnboundedReceiver<Entry>) {
-        while let Some(entry) = self.beside_answers(queue.recv()).await {
+        loop {
+            let entry = match self.beside_answers(timeout(IDLE, queue.recv())).await {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
+                Err(_) if self.in_flight.is_empty() && self.is_let_go(&queue) => break,
+                Err(_) => continue,
+            };
             match self.start(&entry).await {
                 Ok((pending, client)) => {
                     self.client = Some(client);
@@ -63,6 +78,11 @@ impl Lane {
             }
         }
         self.drain().await;
+    }
+
+    /// Whether nobody sends to this lane any more.
+    fn is_let_go(&self, queue: &mpsc::UnboundedReceiver<Entry>) -> bool {
+        self.producer.upgrade().is_none_or(|producer| producer.lets_go(&self.topic, self.place, queue))
     }
 
     /// Sends a message, in its turn.
@@ -165,7 +185,10 @@ impl Lane {
                 let _ = entry.reply.send(Ok(result));
             }
             Err(error) => {
-                if let Some(client) = client {
+                let timed_out = matches!(error, ClientError::Unknown(NoAnswer::Timeout { .. }));
+                if let Some(client) = client
+                    && !(timed_out && entry.timeout < PATIENCE)
+                {
                     self.give_up(&client, &error);
                 }
                 let error = match error {

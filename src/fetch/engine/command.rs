@@ -34,10 +34,6 @@ pub(super) enum Command {
         to: SeekTo,
         reply: oneshot::Sender<Result<(), FetchError>>,
     },
-    /// Ask these now instead of at their time.
-    Hurry {
-        of: Vec<TopicPartition>,
-    },
     /// One partition, or all.
     States {
         of: Option<TopicPartition>,

@@ -177,7 +177,7 @@ impl Scheduler {
             }
             if !is_present {
                 // It was given up meanwhile, and the storage may have remembered it again.
-                self.storage.released(&self.group, &of);
+                self.storage_forgets(&of);
                 self.go_on_loading(&of, now);
             }
         }

@@ -8,14 +8,14 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::fetch::event::FetchEvent;
-use crate::fetch::request::{FetchRequest, Invalid};
+use crate::fetch::request::{FetchRequest, Invalid, SENT_ON};
 use crate::fetch::{Batch, Get, SourceError, StorageError};
-use crate::id::Offset;
+use crate::id::{BrokerId, Offset};
 use crate::zk::format::StoredOffset;
 
 use super::answer::{Answer, Messages, parse};
 use super::scheduler::{Done, Scheduler, Work};
-use super::slot::{Fetched, Key, Stage};
+use super::slot::{Fetched, Key, Slot, Stage};
 
 /// The reference's text, and what to do.
 pub(super) fn timed_out(after: Duration) -> SourceError {
@@ -78,16 +78,19 @@ impl Scheduler {
                 slot.committed = stored;
                 slot.request = Some(request);
                 debug!(group = %self.group, partition = %of, offset = %start, "begins to read");
-                self.works_again(of);
+                self.works_again(of, now);
                 self.schedule(of, now);
             }
             Err(error) => {
                 slot.load_delay = limits.grow(slot.load_delay);
                 let due = now + slot.load_delay;
-                let is_new = !std::mem::replace(&mut slot.failing, true);
-                if let Some(count) = self.told_failure(of, is_new) {
+                slot.failing = true;
+                // Each gets its line in the end: that one node is damaged tells nothing of another one.
+                if !slot.load_told && self.outages.load().is_some() {
+                    slot.load_told = true;
+                    let partitions = self.slots.values().filter(|slot| slot.request.is_none() && slot.failing).count();
                     warn!(
-                        group = %self.group, partition = %of, %error, partitions = count,
+                        group = %self.group, partition = %of, %error, partitions,
                         "cannot read the stored offset, trying again for ever; nothing is read until then"
                     );
                 }
@@ -95,11 +98,6 @@ impl Scheduler {
                 self.schedule(of, due);
             }
         }
-    }
-
-    /// Whether this failure gets a line, and how many partitions of the broker began to fail since the last one.
-    fn told_failure(&mut self, of: &Key, is_new: bool) -> Option<u64> {
-        is_new.then(|| self.outages.failure(of.partition.broker)).flatten()
     }
 
     /// Begins a get at once if no room must be reserved, else when there is some.
@@ -153,11 +151,11 @@ impl Scheduler {
             Err(error) => return self.get_failed(of, &error, now),
             Ok(Answer::Messages(messages)) => {
                 request.answered(asked, messages.length);
-                self.works_again(of);
+                self.works_again(of, now);
                 return self.fetched(of, messages);
             }
             Ok(Answer::Invalid(reason)) => {
-                self.works_again(of);
+                self.works_again(of, now);
                 return self.met_invalid(of, &reason, now);
             }
             Ok(Answer::Nothing { waited }) => {
@@ -166,10 +164,19 @@ impl Scheduler {
                 request.nothing(waited && !held.is_zero() && took >= held);
             }
             Ok(Answer::Moved(to)) => {
-                request.moved(to);
+                let times = request.moved(to);
                 if from.offset == Offset::LATEST {
                     debug!(group = %self.group, partition = %of, offset = %to, "begins at the end");
+                } else if times > SENT_ON {
+                    debug!(group = %self.group, partition = %of, from = %from.offset, %to, times, "moved once more");
                 } else {
+                    if times == SENT_ON {
+                        warn!(
+                            group = %self.group, partition = %of, times,
+                            "the broker moves the offset again and again without a message, trying on; repair the \
+                             partition or seek past it"
+                        );
+                    }
                     info!(group = %self.group, partition = %of, from = %from.offset, %to, "the broker moved the offset");
                 }
                 self.tell(&FetchEvent::Moved { of: Arc::clone(of), from: from.offset, to });
@@ -180,7 +187,7 @@ impl Scheduler {
                 }
             }
         }
-        self.works_again(of);
+        self.works_again(of, now);
         self.schedule_delayed(of, now);
     }
 
@@ -196,7 +203,8 @@ impl Scheduler {
             request.failed();
         }
         let is_new = !std::mem::replace(&mut slot.failing, true);
-        match self.told_failure(of, is_new) {
+        let told = is_new.then(|| self.outages.failure(of.partition.broker)).flatten();
+        match told {
             Some(count) => warn!(
                 group = %self.group, partition = %of, %error, partitions = count,
                 "a get failed, trying again for ever"
@@ -207,13 +215,23 @@ impl Scheduler {
         self.schedule_delayed(of, now);
     }
 
-    fn works_again(&mut self, of: &Key) {
+    fn works_again(&mut self, of: &Key, now: Instant) {
         let Some(slot) = self.slots.get_mut(&**of) else { return };
         slot.load_delay = Duration::ZERO;
-        if std::mem::take(&mut slot.failing)
-            && let Some(count) = self.outages.recovery(of.partition.broker)
-        {
+        if !std::mem::take(&mut slot.failing) {
+            return;
+        }
+        if let Some(count) = self.outages.recovery(of.partition.broker) {
             info!(group = %self.group, partition = %of, partitions = count, "the partition is read again");
+        }
+        self.hurry(of.partition.broker, now);
+    }
+
+    /// The broker answers again: its other partitions that failed are asked now instead of after their pause.
+    fn hurry(&mut self, broker: BrokerId, now: Instant) {
+        let waits = |slot: &Slot| slot.failing && matches!(slot.stage, Stage::Queued);
+        for (of, _) in self.slots.iter().filter(|(of, slot)| of.partition.broker == broker && waits(slot)) {
+            self.queue.make_due(of, now);
         }
     }
 

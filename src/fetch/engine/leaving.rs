@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{error, warn};
 
+use crate::common::panics::caught;
 use crate::fetch::request::FetchRequest;
 use crate::fetch::state::Released;
 use crate::id::TopicPartition;
@@ -44,7 +45,7 @@ enum Phase {
 }
 
 impl Scheduler {
-    /// Begins to release partitions; those that are not here, or leave already, are left out.
+    /// Begins to release partitions; those that are not here are left out.
     pub(super) fn release(&mut self, of: &[TopicPartition], reply: oneshot::Sender<Released>, ends: bool) {
         let mut keys = Vec::new();
         for of in of {
@@ -134,7 +135,10 @@ impl Scheduler {
     fn end_release(&mut self, mut release: Release) {
         let now = Instant::now();
         for of in &release.of {
-            let again = self.slots.get(&**of).and_then(|slot| slot.again);
+            // Another release of the same partition may have ended before, and the partition may be back since.
+            let Some(again) = self.slots.get(&**of).filter(|slot| slot.leaving).map(|slot| slot.again) else {
+                continue;
+            };
             self.forget(of, false);
             if let Some(size) = again {
                 self.add(of, size, now);
@@ -153,7 +157,14 @@ impl Scheduler {
         }
         self.rest(of);
         if self.slots.remove(&**of).is_some() && !self.commits.concerns(of) {
-            self.storage.released(&self.group, of);
+            self.storage_forgets(of);
+        }
+    }
+
+    /// Tells the storage that a partition is given up.
+    pub(super) fn storage_forgets(&self, of: &Key) {
+        if let Err(panic) = caught(|| self.storage.released(&self.group, of)) {
+            error!(group = %self.group, partition = %of, panic, "the offset storage panicked; reading goes on");
         }
     }
 

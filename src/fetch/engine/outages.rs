@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::quiet::Quiet;
 use crate::id::BrokerId;
 
-/// Between two lines about one broker, or about listeners.
+/// Between two lines about one broker, about listeners, or about stored offsets.
 const PERIOD: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -14,11 +14,13 @@ pub(super) struct Outages {
     failures: HashMap<BrokerId, Quiet>,
     recoveries: HashMap<BrokerId, Quiet>,
     listeners: Quiet,
+    loads: Quiet,
 }
 
 impl Outages {
     pub(super) fn new() -> Self {
-        Self { failures: HashMap::new(), recoveries: HashMap::new(), listeners: Quiet::new(PERIOD) }
+        let (listeners, loads) = (Quiet::new(PERIOD), Quiet::new(PERIOD));
+        Self { failures: HashMap::new(), recoveries: HashMap::new(), listeners, loads }
     }
 
     /// A partition of this broker begins to fail. Returns how many have done so since the last line, if there is to be one.
@@ -29,6 +31,11 @@ impl Outages {
     /// As [`failure`](Self::failure), for partitions that work again.
     pub(super) fn recovery(&mut self, of: BrokerId) -> Option<u64> {
         self.recoveries.entry(of).or_insert_with(|| Quiet::new(PERIOD)).count()
+    }
+
+    /// As [`failure`](Self::failure), for stored offsets that cannot be read.
+    pub(super) fn load(&mut self) -> Option<u64> {
+        self.loads.count()
     }
 
     /// As [`failure`](Self::failure), for listeners.

@@ -41,13 +41,6 @@ impl Scheduler {
             Command::Seek { of, to, reply } => {
                 let _caller_gone = reply.send(self.seek(&of, to, now));
             }
-            Command::Hurry { of } => {
-                for of in &of {
-                    if matches!(self.slots.get(of), Some(Slot { stage: Stage::Queued, .. })) {
-                        self.queue.make_due(of, now);
-                    }
-                }
-            }
             Command::States { of, reply } => {
                 let _caller_gone = reply.send(self.states(of.as_ref()));
             }

@@ -32,8 +32,10 @@ pub(super) struct Slot {
     pub(super) leaving: bool,
     /// It was added again while it was leaving, with this size.
     pub(super) again: Option<i32>,
-    /// The last get or load failed, which was told.
+    /// The last get or load failed.
     pub(super) failing: bool,
+    /// The log tells that the stored offset cannot be read.
+    pub(super) load_told: bool,
     /// Where to go once the stored offset was read.
     pub(super) seek: Option<SeekTo>,
 }
@@ -90,6 +92,7 @@ impl Slot {
             leaving: false,
             again: None,
             failing: false,
+            load_told: false,
             seek: None,
         }
     }

@@ -270,3 +270,14 @@ fn a_failed_commit_is_repeated_unless_there_is_news() {
     request.not_saved(first);
     assert_eq!(request.take_unsaved().map(|saved| saved.offset), Some(Offset::new(200)));
 }
+
+#[test]
+fn a_broker_that_moves_the_offset_again_and_again_is_counted_until_there_is_a_message() {
+    let mut request = request(1024);
+    let times: Vec<_> = (0..4).map(|n| request.moved(Offset::new(n % 2))).collect();
+    assert_eq!(times, [1, 2, 3, 4]);
+    request.answered(1024, 500);
+    assert_eq!(request.moved(Offset::new(7)), 1);
+    request.nothing(true);
+    assert_eq!(request.moved(Offset::new(9)), 1);
+}

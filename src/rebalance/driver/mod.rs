@@ -26,6 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::assignee::Assignee;
 use super::strategy::LoadBalanceStrategy;
+use crate::common::clock::bounded;
 use crate::id::{GroupName, TopicName, TopicPartition};
 use crate::zk::{Coordinator, Root};
 
@@ -67,6 +68,18 @@ pub struct DriverOptions {
     pub remove_timeout: Duration,
 }
 
+impl DriverOptions {
+    /// The same with times that every clock can express.
+    fn bounded(self) -> Self {
+        Self {
+            connection_timeout: bounded(self.connection_timeout),
+            compare_period: bounded(self.compare_period),
+            unclaimed_after: bounded(self.unclaimed_after),
+            remove_timeout: bounded(self.remove_timeout),
+        }
+    }
+}
+
 impl Default for DriverOptions {
     fn default() -> Self {
         Self {
@@ -102,6 +115,7 @@ impl Driver {
         assignee: Arc<dyn Assignee>,
         options: DriverOptions,
     ) -> Self {
+        let options = options.bounded();
         let (sender, states) = watch::channel(DriverState::default());
         let (leave, stop) = (CancellationToken::new(), CancellationToken::new());
         let task = Task::new(coordinator, root, membership, strategy, assignee, options, sender);

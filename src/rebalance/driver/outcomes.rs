@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use tokio::task::JoinError as TaskError;
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use super::holdings::{Check, Holding};
 use super::member::Standing;
 use super::nodes::{Claimed, Registered};
 use super::state::JoinError;
 use super::task::{Done, Task};
-use super::view::View;
+use super::view::{List, View};
 use super::watches::{Fired, Watched};
+use crate::common::panics::caught;
 use crate::id::TopicPartition;
 use crate::rebalance::Plan;
 use crate::zk::{CoordinatorError, SessionId, Watch};
@@ -147,12 +148,15 @@ impl Task {
             self.member.read_by(Instant::now() + SETTLE);
             return;
         }
+        self.holdings.compare(|of| view.has_owner(of));
+        let me = self.membership.consumer_id.clone();
+        let plan = match caught(|| Plan::new(&me, &view.topics, &*self.strategy, &self.holdings.kept())) {
+            Ok(plan) => plan,
+            Err(panic) => return self.strategy_panicked(panic),
+        };
         self.healthy();
         self.has_joined = true;
         self.member.has_plan = true;
-        self.holdings.compare(|of| view.has_owner(of));
-        let me = &self.membership.consumer_id;
-        let plan = Plan::new(me, &view.topics, &*self.strategy, &self.holdings.kept());
         let wanted = plan.wanted();
         let is_new = wanted != self.holdings.wanted;
         if is_new {
@@ -176,10 +180,25 @@ impl Task {
         self.member.read_by(self.member.unclaimed_due(self.options.unclaimed_after).map_or(next, |due| due.min(next)));
     }
 
+    /// The application's strategy has no plan for the group as it is: what is owned stays so until there is one.
+    fn strategy_panicked(&mut self, panic: String) {
+        if !self.has_joined {
+            return self.start_leaving(Some(JoinError::Strategy(panic)));
+        }
+        error!(
+            group = %self.membership.group, panic,
+            "the load balance strategy panicked; the member keeps what it owns and asks it again"
+        );
+        self.member.read_by(Instant::now() + self.options.compare_period);
+    }
+
     fn is_given_to_another(&self, of: &TopicPartition, view: &View) -> bool {
         let Some(group) = view.topics.get(&of.topic) else { return false };
-        let others = group.consumers.iter().filter(|consumer| **consumer != self.membership.consumer_id);
-        others.into_iter().any(|other| group.share(&of.topic, other, &*self.strategy).contains(of))
+        let mut others = group.consumers.iter().filter(|consumer| **consumer != self.membership.consumer_id);
+        // A strategy that panics on another member gives it nothing.
+        others.any(|other| {
+            caught(|| group.share(&of.topic, other, &*self.strategy)).is_ok_and(|share| share.contains(of))
+        })
     }
 
     fn claimed(
@@ -235,6 +254,7 @@ impl Task {
         match &fired.what {
             Watched::List(list) => {
                 if self.member.list_fired(list, fired) {
+                    self.broker_changes += u64::from(matches!(list, List::Topic(_)));
                     self.member.changed();
                     self.member.read_by(Instant::now() + SETTLE);
                 }

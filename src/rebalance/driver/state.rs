@@ -22,6 +22,8 @@ pub struct DriverState {
     pub fenced: bool,
     /// The latest rebalance.
     pub rebalance: Rebalance,
+    /// Counts how often brokers have come to, gone from or changed a topic of this member.
+    pub broker_changes: u64,
 }
 
 impl DriverState {
@@ -134,6 +136,9 @@ pub enum JoinError {
     /// A topic that the members of a group cannot tell each other.
     #[error("topic '{0}' cannot be subscribed to: a comma separates the topics of a consumer in ZooKeeper; rename it")]
     Topic(TopicName),
+    /// The strategy of the application panicked.
+    #[error("the load balance strategy panicked: {0}; correct it, it must have a share for every member of any group")]
+    Strategy(String),
     /// [`Driver::leave`](super::Driver::leave) came first.
     #[error("the consumer was shut down before it had joined its group")]
     Left,

@@ -21,8 +21,7 @@ use super::watches::Watches;
 use super::{DriverOptions, Membership};
 use crate::id::TopicPartition;
 use crate::rebalance::{Assignee, LoadBalanceStrategy};
-use crate::zk::backoff::Backoff;
-use crate::zk::{Coordinator, CoordinatorError, Root, Session, SessionId, SessionState, Watch};
+use crate::zk::{Backoff, Coordinator, CoordinatorError, Root, Session, SessionId, SessionState, Watch};
 
 /// First and longest wait between two attempts after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -59,6 +58,7 @@ pub(super) struct Task {
     pub(super) member: Member,
     pub(super) holdings: Holdings,
     pub(super) rebalance: Rebalance,
+    pub(super) broker_changes: u64,
     pub(super) operations: JoinSet<Done>,
     pub(super) releases: JoinSet<Vec<TopicPartition>>,
     pub(super) watches: Watches,
@@ -101,6 +101,7 @@ impl Task {
             member: Member::default(),
             holdings: Holdings::default(),
             rebalance: Rebalance::default(),
+            broker_changes: 0,
             operations: JoinSet::new(),
             releases: JoinSet::new(),
             watches: Watches::default(),
@@ -293,6 +294,7 @@ impl Task {
             state.phase = phase;
             state.fenced = self.fence.up;
             state.rebalance = self.rebalance;
+            state.broker_changes = self.broker_changes;
             state.releasing = self.holdings.releasing();
             if *state.owned != owned {
                 state.owned = Arc::new(owned);

@@ -10,7 +10,7 @@ use super::nodes::Nodes;
 use crate::id::{Partition, PartitionIndex, TopicName};
 use crate::rebalance::{TopicGroup, sorted_consumers, sorted_partitions};
 use crate::zk::format::{TopicBroker, parse_subscriptions};
-use crate::zk::{CoordinatorError, Node, NodeKind, TopicChild, TopicTree, Watch};
+use crate::zk::{CoordinatorError, Node, NodeKind, TopicChild, TopicTree, Watch, optional};
 
 /// Nodes that are read at the same time.
 const READS_IN_FLIGHT: usize = 64;
@@ -146,11 +146,8 @@ impl Nodes {
     async fn owned(&self, topic: &TopicName) -> Result<BTreeSet<Partition>, CoordinatorError> {
         let path = self.root.owners(&self.membership.group, topic);
         self.present("list", &path)?;
-        match self.coordinator.children(&path).await {
-            Ok(names) => Ok(names.iter().filter_map(|name| name.parse().ok()).collect()),
-            Err(CoordinatorError::NoNode(_)) => Ok(BTreeSet::new()),
-            Err(error) => Err(error),
-        }
+        let names = optional(self.coordinator.children(&path).await)?.unwrap_or_default();
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
     /// The children of a directory, which is made if it is missing.
@@ -176,11 +173,7 @@ impl Nodes {
 
     async fn read(&self, path: &str) -> Result<Option<Node>, CoordinatorError> {
         self.present("read", path)?;
-        match self.coordinator.get(path).await {
-            Ok(node) => Ok(Some(node)),
-            Err(CoordinatorError::NoNode(_)) => Ok(None),
-            Err(error) => Err(error),
-        }
+        optional(self.coordinator.get(path).await)
     }
 }
 

@@ -185,14 +185,18 @@ async fn the_end_is_where_reading_begins_whatever_is_stored_if_that_is_wanted_al
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_partition_in_a_hurry_is_asked_at_once() {
+async fn when_a_broker_answers_again_its_other_failing_partitions_are_asked_at_once_and_no_others() {
     let rig = rig();
     rig.broker.script(0, [Answer::Failure, Answer::Failure, Answer::Failure]);
-    rig.add([0], 1024).await;
+    rig.broker.script(1, [Answer::Failure]);
+    rig.add([0, 2], 1024).await;
     rig.pass(2000).await;
-    rig.engine.hurry(&[of(0)]);
-    rig.pass(1).await;
-    assert_eq!(rig.broker.times(0), [0, 500, 1500, 2000]);
+    rig.add([1], 1024).await;
+    rig.pass(499).await;
+    assert_eq!((rig.broker.times(0), rig.broker.times(1)), (vec![0, 500, 1500], vec![2000]));
+    rig.pass(2).await;
+    assert_eq!((rig.broker.times(0), rig.broker.times(1)), (vec![0, 500, 1500, 2500], vec![2000, 2500]));
+    assert_eq!(rig.broker.times(2), [0, 500, 1500], "it did not fail");
 }
 
 #[tokio::test(start_paused = true)]

@@ -156,6 +156,22 @@ async fn a_partition_added_while_it_leaves_comes_back_when_it_has_left() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_partition_that_is_released_twice_and_comes_back_stays() {
+    let rig = busy().await;
+    *lock(&rig.storage.latency) = Duration::from_secs(2);
+    let back = async {
+        rig.pass(1000).await;
+        rig.add([0], 1024).await;
+        rig.listener.gate.notify_waiters();
+    };
+    let (first, second, ()) = tokio::join!(rig.release([0]), rig.release([0]), back);
+    assert_eq!((first, second), (Released::default(), Released::default()));
+    assert_eq!(rig.engine.assigned().await, all([0, 1]));
+    rig.broker.put(0, 9, 10);
+    rig.until(|rig| rig.listener.handled(0) == [1, 2, 3, 9]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_stays_is_not_interrupted_when_a_partition_is_added_again() {
     let rig = busy().await;
     rig.add([0, 1], 1024).await;

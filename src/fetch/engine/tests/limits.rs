@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fetch::FetchOptions;
 
-use super::broker::Broker;
+use super::broker::{Answer, Broker};
 use super::listener::Act;
 use super::rig::{options, rig_with};
 
@@ -60,6 +60,19 @@ async fn what_waits_for_listeners_holds_the_budget_until_it_is_handled() {
         rig.listener.gate.notify_waiters();
         rig.pass(1).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_does_not_answer_holds_room_of_the_budget_once() {
+    let rig = rig_with(Broker::new(false), |_| Act::Slowly(Duration::from_millis(1)), options());
+    backlog(&rig.broker, 1);
+    rig.add([0], 1 << 20).await;
+    rig.until(|rig| !rig.listener.given().is_empty()).await;
+    rig.broker.always(0, Some(Answer::Silence));
+    rig.pass(60_000).await;
+    let sizes: Vec<_> = rig.broker.seen().iter().map(|get| get.size).collect();
+    assert_eq!(sizes[..3], [64 << 10, 1 << 20, 1 << 20], "the third one is not answered");
+    assert!(sizes.len() > 5 && sizes[3..].iter().all(|&size| size == 64 << 10), "{sizes:?}");
 }
 
 #[tokio::test(start_paused = true)]

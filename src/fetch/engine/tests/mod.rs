@@ -2,6 +2,7 @@ mod broker;
 mod committing;
 mod delivering;
 mod fetching;
+mod hostile;
 mod leaving;
 mod limits;
 mod listener;

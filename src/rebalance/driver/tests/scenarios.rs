@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::world::{SESSION, World};
-use crate::id::TopicPartition;
+use crate::id::{Partition, TopicPartition};
 use crate::rebalance::driver::{
     CONNECTION_TIMEOUT, Driver, DriverOptions, JoinError, Left, Phase, REMOVE_TIMEOUT, UNCLAIMED_AFTER,
 };
 use crate::rebalance::simulated::{Client, Notice};
-use crate::rebalance::{RangeStrategy, simulated::Reader};
+use crate::rebalance::{Group, LoadBalanceStrategy, RangeStrategy, simulated::Reader};
 use crate::zk::{Coordinator, CoordinatorError, NodeKind, NotConnected, SessionState, connected};
 
 const NO_DRAIN: Duration = Duration::ZERO;
@@ -342,4 +342,50 @@ async fn a_member_that_does_not_claim_its_share_is_called_on_once_a_minute() {
     let now = world.service.exists(&id).unwrap().created;
     sleep(UNCLAIMED_AFTER * 4).await;
     assert_eq!(world.service.exists(&id).unwrap().created, now);
+}
+
+/// Knows nothing of groups.
+#[derive(Debug)]
+struct Lonely;
+
+impl LoadBalanceStrategy for Lonely {
+    fn partitions_of(&self, _: &str, group: Group<'_>) -> Vec<Partition> {
+        assert_eq!(group.consumers.len(), 1, "who is that");
+        group.partitions.to_vec()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strategy_that_panics_fails_who_joins_and_leaves_the_others_what_they_own() {
+    let mut world = World::new(1, Lonely, &[2], NO_DRAIN).await;
+    world.join_as("g_a", Client::connect(&world.service, SESSION, 1));
+    world.members["g_a"].driver.joined().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    world.join_as("g_b", Client::connect(&world.service, SESSION, 2));
+    let error = world.members["g_b"].driver.joined().await.unwrap_err();
+    assert!(matches!(&error, JoinError::Strategy(panic) if panic.contains("who is that")), "{error}");
+    assert!(!world.service.below(&world.root.members(&world.group)).contains_key("g_b"), "it takes part in nothing");
+    assert_eq!(world.members["g_a"].driver.owned().len(), 2);
+    world.publish(0, 0, 3).await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(world.members["g_a"].driver.owned().len(), 3, "alone again, it goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_times_are_as_good_as_never() {
+    let mut world = world(1).await;
+    let client = Client::connect(&world.service, SESSION, 1);
+    let options = DriverOptions {
+        connection_timeout: Duration::MAX,
+        compare_period: Duration::MAX,
+        unclaimed_after: Duration::MAX,
+        remove_timeout: Duration::MAX,
+    };
+    let reader = world.reader("g_a", &client, false);
+    let (root, membership) = (world.root.clone(), world.membership("g_a"));
+    let driver = Driver::start(client, root, membership, Arc::new(RangeStrategy), Arc::new(reader), options);
+    driver.joined().await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(driver.owned().len(), 1);
+    assert_eq!(driver.leave().await, Left::Complete);
 }
