@@ -10,8 +10,9 @@ use tokio::time::Instant;
 
 use super::ConsumeArguments;
 use super::print::{self, Shown, Summary};
+use crate::cli::logging;
 use crate::cli::output::{Format, Printer, tell};
-use crate::cli::signals::stop_requested;
+use crate::cli::signals::stop_requested_within;
 use crate::cli::table::counted;
 use crate::client::{Consumer, ConsumerConfig, Delivery, FileOffsets, MessageSessionFactory, OffsetStorage};
 use crate::id::{GroupName, Offset};
@@ -67,13 +68,18 @@ enum Storage {
     File,
 }
 
+/// How long a member may take to leave: what is under way is drained (10 s), offsets are stored, nodes and session go. One
+/// that is ended before does not commit, and its last messages come again.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(20);
+
 pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> anyhow::Result<bool> {
     if let Some(argument) = arguments.plain.given() {
         bail!(
             "{argument} is for reading without --group; a member gets its partitions from the group and waits at their end"
         );
     }
-    let stop = stop_requested()?;
+    let stop = stop_requested_within(LEAVE_PATIENCE)?;
+    logging::start_for_command();
     tokio::pin!(stop);
     let factory = tokio::select! {
         factory = arguments.target.connect(arguments.target.client_config()?) => factory?,
