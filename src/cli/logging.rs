@@ -12,28 +12,39 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::log_file::{LogFile, LogLimits};
 use super::output::tell;
 
+/// What a broker logs unless `RUST_LOG` says otherwise. The ZooKeeper client tells of every attempt to connect; our own
+/// lines say what matters of it.
+const BROKER: &str = "info,zookeeper_client=error";
+
+/// The same of a command.
+const COMMAND: &str = "warn,zookeeper_client=error";
+
 /// Where the logs of this process go: to standard error until there is a file. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log(Arc<OnceLock<LogFile>>);
 
 /// Sends logs to standard error: level info unless `RUST_LOG` says otherwise, in colours on a terminal.
 pub(super) fn start() {
-    install(Log::default(), io::stderr().is_terminal());
+    install(Log::default(), io::stderr().is_terminal(), BROKER);
+}
+
+/// The same for a command whose output is what counts: warnings and errors, unless `RUST_LOG` says otherwise.
+pub(super) fn start_for_command() {
+    install(Log::default(), io::stderr().is_terminal(), COMMAND);
 }
 
 /// The same without colours, until the returned log is told of its [file](Log::go_to).
 pub(super) fn start_for_file() -> Log {
     let log = Log::default();
-    install(log.clone(), false);
+    install(log.clone(), false, BROKER);
     log
 }
 
-fn install(log: Log, colours: bool) {
-    // The ZooKeeper client tells of every attempt to connect; the broker's own lines say what matters of it.
-    let default = EnvFilter::new("info,zookeeper_client=error");
+fn install(log: Log, colours: bool, default: &str) {
+    let default = EnvFilter::new(default);
     let filter = match std::env::var(EnvFilter::DEFAULT_ENV) {
         Ok(directives) => EnvFilter::try_new(&directives).unwrap_or_else(|error| {
-            tell(format_args!("metaq: RUST_LOG={directives}: {error}; logging at level info"));
+            tell(format_args!("metaq: RUST_LOG={directives}: {error}; logging as if it were not set"));
             default
         }),
         Err(_) => default,

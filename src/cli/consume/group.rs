@@ -1,6 +1,5 @@
 //! Reading as a member of a group.
 
-use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -8,21 +7,21 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::ValueEnum;
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::ConsumeArguments;
 use super::print::{self, Shown, Summary};
+use crate::cli::logging;
 use crate::cli::output::{Format, tell};
-use crate::cli::signals::stop_requested;
+use crate::cli::signals::stop_requested_within;
 use crate::cli::table::counted;
 use crate::client::{
-    Action, BatchListener, BoxFuture, ClientEvent, Consumer, ConsumerConfig, FileOffsets, MessageBatch,
-    MessageSessionFactory, OffsetStorage, ReceivedMessage, SubscribeOptions,
+    Action, BatchListener, BoxFuture, Consumer, ConsumerConfig, FileOffsets, MessageBatch, MessageSessionFactory,
+    OffsetStorage, ReceivedMessage, SubscribeOptions,
 };
 use crate::common::guard::lock;
-use crate::id::{GroupName, Offset, TopicPartition};
+use crate::id::{GroupName, Offset};
 use crate::rebalance::ConsistentHashStrategy;
 
 /// Arguments of a member of a group.
@@ -75,19 +74,23 @@ enum Storage {
     File,
 }
 
+/// How long a member may take to leave: what is under way is drained (10 s), offsets are stored, nodes and session go. One
+/// that is ended before does not commit, and its last messages come again.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(20);
+
 pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> anyhow::Result<bool> {
     if let Some(argument) = arguments.plain.given() {
         bail!(
             "{argument} is for reading without --group; a member gets its partitions from the group and waits at their end"
         );
     }
-    let stop = stop_requested()?;
+    let stop = stop_requested_within(LEAVE_PATIENCE)?;
+    logging::start_for_command();
     tokio::pin!(stop);
     let factory = tokio::select! {
         factory = arguments.target.connect(arguments.target.client_config()?) => factory?,
         () = &mut stop => return Ok(false),
     };
-    let mut trouble = Trouble { events: factory.events(), told: HashSet::new() };
     let consumer = create(&factory, arguments, group).await?;
     let reading = Arc::new(Reading::new(arguments));
     let options = SubscribeOptions::new(arguments.max_size);
@@ -106,8 +109,6 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
         () = &mut stop => "stopped",
         () = reading.over.notified() => "max",
         () = reading.idle() => "idle",
-        // It never ends by itself.
-        () = trouble.tell() => "closed",
     };
     // Whatever ends the reading, the member leaves its group.
     reading.end();
@@ -120,42 +121,6 @@ pub(super) async fn consume(arguments: &ConsumeArguments, group: &GroupName) -> 
         tell(format_args!("metaq: {} fewer than --max asks for ({reason})", counted(missing, "message")));
     }
     Ok(missing == 0)
-}
-
-/// What keeps partitions from being read; without a word the command would only look idle.
-struct Trouble {
-    events: broadcast::Receiver<ClientEvent>,
-    /// Partitions that were told of, once each.
-    told: HashSet<TopicPartition>,
-}
-
-impl Trouble {
-    /// Tells of it for ever.
-    async fn tell(&mut self) {
-        loop {
-            self.tell_next().await;
-        }
-    }
-
-    /// Waits for the next event and tells of it if it is one.
-    async fn tell_next(&mut self) {
-        let (of, line) = match self.events.recv().await {
-            Ok(ClientEvent::PartitionStuck { of, offset, reason }) => {
-                let line = format!("metaq: {of} cannot be read on from offset {offset}, trying on: {reason}");
-                (of, line)
-            }
-            Ok(ClientEvent::OffsetsUnavailable { of, error }) => {
-                let line = format!("metaq: offsets of {of} cannot be read or stored, trying on: {error}");
-                (of, line)
-            }
-            Ok(_) | Err(RecvError::Lagged(_)) => return,
-            // The factory lives longer than this.
-            Err(RecvError::Closed) => return std::future::pending().await,
-        };
-        if self.told.insert(of) {
-            tell(format_args!("{line}"));
-        }
-    }
 }
 
 async fn create(

@@ -21,13 +21,22 @@ pub struct Members {
     /// Present members that are not ours.
     adopted: BTreeSet<String>,
     inboxes: Vec<(String, Arc<Inbox>)>,
+    /// From TERM to the end of the process.
+    pub longest_leave: Duration,
 }
 
 impl Members {
     /// None yet; `options` are further arguments for each.
     pub fn new(subject: Subject, options: &[&str]) -> Self {
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        Self { subject, options, present: BTreeMap::new(), adopted: BTreeSet::new(), inboxes: Vec::new() }
+        Self {
+            subject,
+            options,
+            present: BTreeMap::new(),
+            adopted: BTreeSet::new(),
+            inboxes: Vec::new(),
+            longest_leave: Duration::ZERO,
+        }
     }
 
     /// Starts a member and waits until it has subscribed. Its name is its consumer id without the group, and must not
@@ -84,7 +93,9 @@ impl Members {
     /// A member leaves as an operator ends it, by TERM; returns the last line that it printed.
     pub fn leave(&mut self, name: &str) -> Value {
         let mut process = self.take(name);
+        let asked = Instant::now();
         let status = process.terminate();
+        self.longest_leave = self.longest_leave.max(asked.elapsed());
         let inbox = self.inbox(name);
         inbox.await_end(name);
         let last = inbox.last();

@@ -185,7 +185,7 @@ impl Run {
         let oldest = self.excuses.iter().filter_map(|excuse| excuse.oldest(twice)).max().unwrap_or_default();
         eprintln!(
             "{}: {} acknowledged, {} failed, {} delivered, {} twice: {} of what a member that died had not committed \
-             (the oldest {oldest:.1?} before its end), {} late by one that was frozen, {} by or after Java; {} steps back; {:.1?}",
+             (the oldest {oldest:.1?} before its end), {} late by one that was frozen, {} by or after Java; {} steps back; longest leave {:.1?}; {:.1?}",
             self.subject.group,
             outcome.acknowledged,
             self.load.failures(),
@@ -195,6 +195,7 @@ impl Run {
             late.count(),
             java.count(),
             outcome.steps_back,
+            self.members.longest_leave,
             self.began.elapsed(),
         );
     }
