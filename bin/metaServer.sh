@@ -119,14 +119,17 @@ find_binary() {
 # --- Which process it is ----------------------------------------------------------------------------------------------
 
 # Prints when a process began, in whatever form the system has: with the number it names one process for ever. Fails if
-# there is no such process; one that has ended and only waits for its parent to notice counts as none.
+# there is no such process; one that has ended and only waits for its parent to notice counts as none. While threads of
+# it are left it has not ended: its first one may be through while others still hold the ports and the data.
 birth() {
   local stat rest
   case $1 in '' | *[!0-9]*) return 1 ;; esac
   if [ -r /proc/self/stat ]; then
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
     read -r -a rest <<<"${stat##*) }"
-    case ${rest[0]} in Z | X) return 1 ;; esac
+    case ${rest[0]} in
+      Z | X) [ "${rest[17]}" -gt 1 ] || return 1 ;;
+    esac
     printf '%s\n' "${rest[19]}"
   else
     stat=$(ps -o stat= -p "$1") && [ -n "$stat" ] || return 1

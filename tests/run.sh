@@ -77,7 +77,8 @@ if [ "$status" -ne 0 ]; then
          /^failures:$/{ if (!shown) print program; shown = 1 }
          shown
          /^test result: /{ shown = 0 }' "$log"
-    sed -n '/^error: /,$p' "$log"
+    # The names once more and last: of a long log often only the end is kept.
+    sed -n 's/^test \(.*\) \.\.\. FAILED$/failed: \1/p' "$log"
   else
     tail -n 100 "$log"
     echo "a test program did not end as it should (exit status $status)"

@@ -29,7 +29,9 @@ async fn values_follow_what_is_done() {
         client.put("test", 1, body).await;
     }
     client.put("lazy", 0, b"flushed for a reader").await;
-    assert!(client.get("lazy", 0, 0).await.is_some(), "flushed for this reader");
+    // Without the wait it is luck whether the flush is in time for the first get.
+    let flushed = client.ask("get lazy g 0 0 1048576 2 wait=20000\r\n").await;
+    assert!(flushed.starts_with("value 40 2\r\n"), "flushed for this reader: {flushed}");
     assert!(client.get("test", 1, 0).await.is_some());
     assert!(client.get("test", 1, 100_070).await.is_none(), "the end");
     client.ask("get test g 1 0 0 1\r\n").await;

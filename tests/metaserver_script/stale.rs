@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Stdio};
 
-use crate::common::wait_until;
-use crate::installation::{Installation, signal};
+use crate::common::{shim, wait_until};
+use crate::installation::{Installation, outcome, run, signal};
 
 #[test]
 fn a_killed_broker_leaves_a_pid_file_that_does_no_harm() {
@@ -84,6 +84,28 @@ fn beside_a_java_broker_of_the_same_directory_nothing_is_started() {
     broker.script(&["start", "local"]).is(1, "Broker is running.\nIt is a Java broker");
     assert!(java.is_alive() && !broker.file("data").exists());
     assert_eq!(fs::read_to_string(broker.pid_file()).unwrap(), java.pid());
+}
+
+#[test]
+fn a_broker_has_ended_when_its_last_thread_has() {
+    let broker = Installation::new(&[]);
+    // The list of what is preloaded has blanks between its paths.
+    let without_blanks = tempfile::tempdir().unwrap();
+    let (library, trigger) = (without_blanks.path().join("lingering_thread.so"), broker.file("linger"));
+    if !shim::compile("tests/metaserver_script/lingering_thread.c", &library) {
+        return;
+    }
+    fs::write(&trigger, "").unwrap();
+    let mut start = broker.command(&broker.file("bin/metaServer.sh"), &["start", "local"]);
+    run(start.env("LD_PRELOAD", &library).env("METAQ_LINGER", &trigger)).is(0, "Meta broker is running");
+    let stat = format!("/proc/{}/stat", broker.pid());
+    let stop = broker.spawn(&["stop"]);
+    wait_until("the first thread is through", || fs::read_to_string(&stat).unwrap().contains(") Z "));
+    broker.script(&["status"]).is(1, "Meta broker does not answer");
+    broker.script(&["start", "local"]).is(1, "Broker is running.");
+    fs::remove_file(&trigger).unwrap();
+    outcome(stop).is(0, "Stop meta broker successfully.");
+    broker.script(&["start", "local"]).is(0, "Meta broker is running");
 }
 
 /// A process that has nothing to do with us and runs until it is dropped.
