@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::service::{Event, Outcome, Service, Way};
+use crate::id::TopicPartition;
 use crate::zk::{
     Call, Coordinator, CoordinatorError, Node, NodeKind, NodeStat, Session, SessionId, SessionState, Watch, WatchEvent,
 };
@@ -161,6 +162,13 @@ impl Client {
     /// Whether a session was ended behind the back of the process: it stood still, or nobody asked it.
     pub(crate) fn lost_unawares(&self, session: SessionId) -> bool {
         self.shared.stalled.lock().unwrap().contains(&session) && !self.shared.service.is_open(session)
+    }
+
+    /// Whether somebody who does not look whose it is has deleted the owner node of a partition in this session, so lately
+    /// that the process need not have heard of it.
+    pub(crate) fn robbed_unawares(&self, session: SessionId, of: &TopicPartition) -> bool {
+        let node = format!("/owners/{}/{}", of.topic, of.partition);
+        self.shared.service.robbed(session, &node).is_some_and(|at| at.elapsed() <= self.shared.timeout)
     }
 
     /// Waits while the process stands still.
@@ -355,7 +363,7 @@ impl Coordinator for Client {
     }
 
     fn delete<'a>(&'a self, path: &'a str, version: Option<i32>) -> Call<'a, ()> {
-        self.call("delete", path, move |service, _, path| service.delete(path, version))
+        self.call("delete", path, move |service, session, path| service.delete(session, path, version))
     }
 
     fn get<'a>(&'a self, path: &'a str) -> Call<'a, Node> {

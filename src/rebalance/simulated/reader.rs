@@ -25,6 +25,7 @@ struct State {
     violations: Vec<String>,
     excused: usize,
     with_java: usize,
+    robbed: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -89,6 +90,12 @@ impl Readers {
         self.state.lock().unwrap().with_java
     }
 
+    /// How often two members that are not Java read the same, since a Java member had deleted the owner node of one of
+    /// them and the other one made it sooner than the first could hear of it: only ZooKeeper could prevent that (D15).
+    pub(crate) fn robbed(&self) -> usize {
+        self.state.lock().unwrap().robbed
+    }
+
     /// What a member reads.
     pub(crate) fn of(&self, name: &str) -> BTreeSet<TopicPartition> {
         let state = self.state.lock().unwrap();
@@ -108,12 +115,18 @@ impl State {
         if awake.len() < 2 {
             return;
         }
-        let is_excused =
-            |reading: &&&Reading| reading.session.is_some_and(|session| reading.by.client.lost_unawares(session));
+        let lost_unawares =
+            |reading: &Reading| reading.session.is_some_and(|session| reading.by.client.lost_unawares(session));
+        let robbed_unawares =
+            |reading: &Reading| reading.session.is_some_and(|session| reading.by.client.robbed_unawares(session, of));
+        let entitled =
+            |is_excused: &dyn Fn(&Reading) -> bool| awake.iter().filter(|reading| !is_excused(reading)).count();
         if awake.iter().any(|reading| reading.by.is_java) {
             self.with_java += 1;
-        } else if awake.iter().filter(is_excused).count() + 1 >= awake.len() {
+        } else if entitled(&lost_unawares) <= 1 {
             self.excused += 1;
+        } else if entitled(&|reading| lost_unawares(reading) || robbed_unawares(reading)) <= 1 {
+            self.robbed += 1;
         } else {
             let names: Vec<_> = awake.iter().map(|reading| &reading.by.name).collect();
             self.violations.push(format!("{of} is read by {names:?}"));

@@ -29,6 +29,8 @@ struct State {
     sessions: BTreeMap<SessionId, OpenSession>,
     watches: BTreeMap<(Kind, String), Vec<Armed>>,
     opened: i64,
+    /// Nodes that were deleted whoever had them, with the session whose they were and the time.
+    robbed: BTreeMap<(SessionId, String), Instant>,
 }
 
 #[derive(Debug)]
@@ -129,17 +131,28 @@ impl Service {
             }
         }
         state.insert(path, data, (kind == NodeKind::Ephemeral).then_some(session));
+        state.robbed.remove(&(session, path.to_owned()));
         Ok(())
     }
 
-    pub(crate) fn delete(&self, path: &str, version: Option<i32>) -> Outcome<()> {
+    pub(crate) fn delete(&self, session: SessionId, path: &str, version: Option<i32>) -> Outcome<()> {
         let mut state = self.state();
-        state.node(path, version)?;
+        let owner = state.node(path, version)?.owner;
         if state.children(path).next().is_some() {
             return Err(CoordinatorError::NotEmpty(path.to_owned()));
         }
         state.remove(path);
+        if let (Some(owner), None) = (owner.filter(|owner| *owner != session), version) {
+            state.robbed.insert((owner, path.to_owned()), Instant::now());
+        }
         Ok(())
+    }
+
+    /// When a node of a session was deleted by another one, whoever had it; the session has not made it anew since.
+    pub(crate) fn robbed(&self, session: SessionId, path_ends_with: &str) -> Option<Instant> {
+        let state = self.state();
+        let of_session = state.robbed.range((session, String::new())..).take_while(|((owner, _), _)| *owner == session);
+        of_session.filter(|((_, path), _)| path.ends_with(path_ends_with)).map(|(_, at)| *at).max()
     }
 
     pub(crate) fn get(&self, path: &str) -> Outcome<Node> {

@@ -13,9 +13,11 @@ use crate::rebalance::driver::{
 };
 use crate::rebalance::simulated::{Client, Notice};
 use crate::rebalance::{Group, LoadBalanceStrategy, RangeStrategy, simulated::Reader};
-use crate::zk::{Coordinator, CoordinatorError, NodeKind, NotConnected, SessionState, connected};
+use crate::zk::{Coordinator, CoordinatorError, NodeKind, NotConnected, SessionId, SessionState, connected};
 
 const NO_DRAIN: Duration = Duration::ZERO;
+/// The session of somebody who deletes what is not his.
+const SOMEBODY: SessionId = SessionId(i64::MAX);
 
 async fn world(partitions: u32) -> World {
     World::new(1, RangeStrategy, &[partitions], NO_DRAIN).await
@@ -208,7 +210,7 @@ async fn an_owner_node_that_somebody_deletes_is_noticed_and_claimed_again() {
     let name = world.join();
     world.settles(SESSION).await;
     world.members[&name].reader.log();
-    world.service.delete(&owner(&world, "0-1"), None).unwrap();
+    world.service.delete(SOMEBODY, &owner(&world, "0-1"), None).unwrap();
     sleep(Duration::from_millis(50)).await;
     world.settles(SESSION).await;
     let expected: Vec<_> = ["lost", "assigned"].map(|what| (what, "0-1".to_owned())).to_vec();
@@ -243,7 +245,7 @@ async fn an_id_node_that_somebody_deletes_is_made_again_and_nothing_is_interrupt
     let name = world.join();
     world.settles(SESSION).await;
     let before = world.mark();
-    world.service.delete(&world.root.member(&world.group, &name), None).unwrap();
+    world.service.delete(SOMEBODY, &world.root.member(&world.group, &name), None).unwrap();
     world.settles(SESSION).await;
     world.nothing_was_interrupted(&before);
 }
