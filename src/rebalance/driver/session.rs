@@ -70,6 +70,8 @@ impl Task {
 
     /// Tells the assignee what it must not read any more; how much that was.
     pub(super) fn lose_everything(&mut self) -> usize {
+        // What was released in time is not ours to take back.
+        self.holdings.wanted.clear();
         while let Some(released) = self.releases.try_join_next() {
             self.release_done(released);
         }

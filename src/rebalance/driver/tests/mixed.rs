@@ -74,12 +74,13 @@ async fn befalls(world: &mut World, rng: &mut fastrand::Rng, partitions: u32) {
 }
 
 fn run(rust: usize, java: usize, partitions: u32) {
+    let times = environment("METAQ_TEST_SCHEDULES").unwrap_or(1);
     if let Some(seed) = environment("METAQ_TEST_SEED") {
-        simulate(schedule(seed, rust, java, partitions));
+        (0..times).for_each(|_| _ = simulate(schedule(seed, rust, java, partitions)));
         return;
     }
     let (mut late, mut robbed) = (0, 0);
-    for seed in 0..SCHEDULES * environment("METAQ_TEST_SCHEDULES").unwrap_or(1) {
+    for seed in 0..SCHEDULES * times {
         let (with_java, by_robbery) = simulate(schedule(seed, rust, java, partitions));
         late += with_java;
         robbed += by_robbery;

@@ -1,5 +1,6 @@
 //! Random schedules of what can befall a group of Rust members. `METAQ_TEST_SCHEDULES` asks for more of them,
-//! `METAQ_TEST_SEED` for a single one.
+//! `METAQ_TEST_SEED` for a single one, as often: a seed decides everything but the order in which tokio wakes those who
+//! wait for the same change.
 
 use std::time::Duration;
 
@@ -38,11 +39,11 @@ pub(super) fn simulate<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn run(members: usize, partitions: u32, schedules: u64) {
+    let times = environment("METAQ_TEST_SCHEDULES").unwrap_or(SCHEDULES);
     if let Some(seed) = environment("METAQ_TEST_SEED") {
-        simulate(schedule(seed, members, partitions));
+        (0..times).for_each(|_| _ = simulate(schedule(seed, members, partitions)));
         return;
     }
-    let times = environment("METAQ_TEST_SCHEDULES").unwrap_or(SCHEDULES);
     let mut excused = 0;
     for seed in 0..schedules * times {
         let seed = seed * 1000 + u64::from(partitions) * 20 + u64::try_from(members).unwrap();

@@ -1,9 +1,10 @@
 //! One thing at a time.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_core::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
 use super::world::{SESSION, World};
@@ -12,7 +13,7 @@ use crate::rebalance::driver::{
     CONNECTION_TIMEOUT, Driver, DriverOptions, JoinError, Left, Phase, REMOVE_TIMEOUT, UNCLAIMED_AFTER,
 };
 use crate::rebalance::simulated::{Client, Notice};
-use crate::rebalance::{Group, LoadBalanceStrategy, RangeStrategy, simulated::Reader};
+use crate::rebalance::{Assignee, Group, LoadBalanceStrategy, RangeStrategy, simulated::Reader};
 use crate::zk::{Coordinator, CoordinatorError, NodeKind, NotConnected, SessionId, SessionState, connected};
 
 const NO_DRAIN: Duration = Duration::ZERO;
@@ -202,6 +203,67 @@ async fn a_lost_session_loses_everything_and_a_new_one_claims_it_again() {
     assert_ne!(member.client.session_id(), before);
     let each = |what| ["0-0", "0-1"].map(|partition: &str| (what, partition.to_owned()));
     assert_eq!(log(&member.reader), [each("lost"), each("assigned")].concat());
+}
+
+/// An assignee whose releases end when the session does, and what it was told.
+#[derive(Debug)]
+struct UntilTheEnd(Arc<Client>, Mutex<Vec<&'static str>>);
+
+impl UntilTheEnd {
+    fn note(&self, what: &'static str) {
+        self.1.lock().unwrap().push(what);
+    }
+}
+
+impl Assignee for UntilTheEnd {
+    fn assigned(&self, _: &[TopicPartition]) {
+        self.note("assigned");
+    }
+
+    fn release<'a>(&'a self, _: &'a [TopicPartition]) -> BoxFuture<'a, ()> {
+        Box::pin(async {
+            self.note("release");
+            let session = self.0.session_id();
+            _ = self.0.session().wait_for(|state| state.connected().map(|present| present.id) != session).await;
+            self.note("released");
+        })
+    }
+
+    fn lost(&self, _: &[TopicPartition]) {
+        self.note("lost");
+    }
+
+    fn fence(&self, _: bool) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_released_when_the_session_is_over_is_not_taken_back() {
+    let (mut before, mut after) = (0, 0);
+    for seed in 0..40 {
+        let mut world = World::new(seed, RangeStrategy, &[2], NO_DRAIN).await;
+        let client = Client::connect(&world.service, SESSION, seed);
+        let assignee = Arc::new(UntilTheEnd(client.clone(), Mutex::default()));
+        let (root, membership, options) = (world.root.clone(), world.membership("g_a"), DriverOptions::default());
+        let driver = Driver::start(client.clone(), root, membership, world.strategy.clone(), assignee.clone(), options);
+        let mut states = driver.state();
+        states.wait_for(|state| state.owned.len() == 2).await.unwrap();
+        world.join_as("g_b", Client::connect(&world.service, SESSION, !seed));
+        states.wait_for(|state| state.releasing == 1).await.unwrap();
+        // It wants back what it is still giving up.
+        world.leave("g_b").await.unwrap();
+        states.wait_for(|state| state.wanted.len() == 2 && state.releasing == 1).await.unwrap();
+        assignee.1.lock().unwrap().clear();
+        client.expire();
+        states.wait_for(|state| state.owned.len() == 2 && state.is_settled()).await.unwrap();
+        // Which of the two is seen first is the runtime's choice.
+        let told = assignee.1.lock().unwrap().clone();
+        match told.as_slice() {
+            ["released", "lost", "assigned", ..] => before += 1,
+            ["lost", "released", "assigned", ..] => after += 1,
+            other => panic!("seed {seed}: {other:?}"),
+        }
+    }
+    assert!(before > 0 && after > 0, "{before} {after}");
 }
 
 #[tokio::test(start_paused = true)]
