@@ -36,6 +36,13 @@ pub enum ClientEvent {
         /// Why.
         reason: String,
     },
+    /// A consumer could not join its group and was shut down.
+    JoinFailed {
+        /// The group.
+        group: GroupName,
+        /// Why, and what to do.
+        error: String,
+    },
     /// A member of a group owns exactly what the group's plan gives it, after a change.
     Rebalanced {
         /// The group.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use metaq::client::{ClientConfig, Fault, Message, MessageSessionFactory, ReceivedMessage};
+use metaq::client::{ClientConfig, ClientEvent, Fault, Message, MessageSessionFactory, ReceivedMessage};
 use metaq::id::Offset;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -178,6 +178,32 @@ async fn an_abandoned_start_goes_on_and_can_be_shut_down() {
     rig.tree.wait_until_empty("g").await;
     until("it has ended", || consumer.assigned().is_empty()).await;
     timeout(DEADLINE, consumer.shutdown()).await.expect("the end hangs").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_abandoned_start_that_fails_is_told_and_shut_down() {
+    let rig = Rig::start(1).await;
+    let first = rig.consume(config("g").consumer_id("same"), Record::default().listener()).await;
+    let other = rig.broker.factory().await;
+    let mut events = other.events();
+    let consumer = other.create_consumer(config("g").consumer_id("same")).unwrap();
+    consumer.subscribe(&topic("t"), MAX_SIZE, Record::default().listener()).unwrap();
+    tokio::select! {
+        biased;
+        _ = consumer.complete_subscribe() => {}
+        () = std::future::ready(()) => {}
+    }
+    let failed = async {
+        loop {
+            if let ClientEvent::JoinFailed { group, error } = events.recv().await.unwrap() {
+                return (group.to_string(), error);
+            }
+        }
+    };
+    let (group, error) = timeout(DEADLINE, failed).await.expect("nobody tells");
+    assert!(group == "g" && error.contains("consumer id g_same is in use by another consumer"), "{group}: {error}");
+    assert_eq!(consumer.commit().await.unwrap_err().to_string(), "Consumer has been shutdown");
+    first.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

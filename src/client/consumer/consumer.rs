@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, oneshot};
+use tracing::error;
 
 use super::assignment::Assignment;
 use super::config::ConsumerConfig;
@@ -21,7 +22,7 @@ use super::subscription::{Fetch, SubscribeOptions};
 use super::{BatchListener, MessageListener};
 use crate::client::message::check_topic;
 use crate::client::session::{Child, Session, SessionHandle};
-use crate::client::{ClientError, MessageSessionFactory};
+use crate::client::{ClientError, ClientEvent, MessageSessionFactory};
 use crate::common::guard::lock;
 use crate::fetch::{FetchEngine, FetchOptions, MessageIdCache, NoStorage, OffsetStorage, SeekTo, ZooKeeperOffsets};
 use crate::id::{GroupName, Offset, Partition, TopicName, TopicPartition};
@@ -195,16 +196,11 @@ impl Consumer {
     /// is shut down then. [`ClientError::Shutdown`].
     ///
     /// # Cancellation
-    /// Once polled, joining goes on without the future.
+    /// Once polled, joining goes on without the future; if it fails then,
+    /// [`ClientEvent::JoinFailed`](super::super::ClientEvent::JoinFailed) and the log tell, and the consumer is shut down.
     pub async fn complete_subscribe(&self) -> Result<(), ClientError> {
         let running = self.core.start()?;
-        match running.joined().await {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let _also_failed = self.core.end().await;
-                Err(error.into())
-            }
-        }
+        self.core.join(running).await
     }
 
     /// Reads exactly these partitions, chosen by hand: no group is joined, nobody else is kept from reading them. A second
@@ -472,6 +468,28 @@ impl Core {
                 (None, None) => Err(ConsumerError::NoPartition),
             }
         })
+    }
+
+    /// Waits until the member has joined, in a task of its own: what could not join is shut down whoever waits for it.
+    async fn join(self: &Arc<Self>, running: Arc<Running>) -> Result<(), ClientError> {
+        let (reply, joined) = oneshot::channel();
+        let core = Arc::clone(self);
+        tokio::spawn(async move {
+            let result = running.joined().await.map_err(ClientError::from);
+            if let Err(error) = &result {
+                let _also_failed = core.end().await;
+                let group = core.config.group().clone();
+                core.session.emit(ClientEvent::JoinFailed { group, error: error.to_string() });
+            }
+            if let Err(Err(error)) = reply.send(result) {
+                error!(
+                    group = %core.config.group(), consumer = core.id, %error,
+                    "the group was not joined and the consumer is shut down; nobody waits for complete_subscribe any more"
+                );
+            }
+        });
+        // It fails only while the runtime goes down.
+        joined.await.unwrap_or(Err(ClientError::Shutdown(CONSUMER)))
     }
 
     fn start_by_hand(&self, partitions: &[TopicPartition]) -> Result<Arc<Running>, ClientError> {
