@@ -255,7 +255,7 @@ impl Scheduler {
         let Some(observer) = &self.options.observer else { return };
         if let Err(panic) = caught(|| observer.event(event)) {
             self.observer_panicked.call_once(|| {
-                error!(group = %self.group, panic, "the observer of the fetch engine panicked; it misses events from now on");
+                error!(group = %self.group, panic, "the observer of the fetch engine panicked; what it tells is not complete");
             });
         }
     }

@@ -26,8 +26,8 @@ pub(super) struct Storage {
     /// The partition that another member owns.
     pub(super) foreign: Mutex<Option<i32>>,
     pub(super) latency: Mutex<Duration>,
-    /// Whether calls never end.
-    pub(super) hangs: AtomicBool,
+    /// Calls that never end.
+    pub(super) hangs: AtomicUsize,
     /// Whether calls panic.
     pub(super) panics: AtomicBool,
     committing: AtomicUsize,
@@ -45,7 +45,7 @@ impl Storage {
             fails: AtomicBool::new(false),
             foreign: Mutex::default(),
             latency: Mutex::default(),
-            hangs: AtomicBool::new(false),
+            hangs: AtomicUsize::new(0),
             panics: AtomicBool::new(false),
             committing: AtomicUsize::new(0),
             released: Mutex::default(),
@@ -77,7 +77,8 @@ impl Storage {
     /// What a test wants of every call.
     async fn suffer(&self) {
         assert!(!self.panics.load(Ordering::SeqCst), "the storage's own fault");
-        if self.hangs.load(Ordering::SeqCst) {
+        let left = self.hangs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if left.is_ok() {
             std::future::pending::<()>().await;
         }
     }
