@@ -153,7 +153,7 @@ impl ConsumerConfig {
     }
 
     /// How long the storage of offsets may take for a commit or to read an offset, before that counts as failed and is tried
-    /// again later; default 30 s. A storage that hangs holds up the release of partitions, [`commit`](super::Consumer::commit)
+    /// again later; above 0, default 30 s. A storage that hangs holds up the release of partitions, [`commit`](super::Consumer::commit)
     /// and the end twice as long at most.
     #[must_use]
     pub fn storage_timeout(mut self, timeout: Duration) -> Self {
@@ -222,6 +222,9 @@ impl ConsumerConfig {
         }
         if options.fetch_timeout.is_zero() {
             return Err(ConsumerError::FetchTimeout(0));
+        }
+        if options.storage_timeout.is_zero() {
+            return Err(ConsumerError::StorageTimeout);
         }
         if let Some(id) = self.consumer_id.as_ref().filter(|id| !is_admissible(id)) {
             return Err(ConsumerError::ConsumerId(id.clone()));
