@@ -64,6 +64,19 @@ pub enum ClientEvent {
         /// What is wrong.
         reason: String,
     },
+    /// Gets of a partition fail since now, because its broker cannot be reached or refuses them; they are repeated for ever.
+    /// Told once for each outage of a partition.
+    PartitionFailing {
+        /// The partition.
+        of: TopicPartition,
+        /// What the first of them failed with.
+        error: String,
+    },
+    /// A partition is read again whose gets failed, or whose stored offset could not be read.
+    PartitionRecovered {
+        /// The partition.
+        of: TopicPartition,
+    },
     /// A broker sent a consumer to another offset: there is nothing at the old one.
     OffsetMoved {
         /// The partition.
@@ -94,6 +107,17 @@ pub enum ClientEvent {
         id: MessageId,
         /// Why.
         reason: String,
+    },
+    /// The handler for rejected messages did not take one. Its partition stands still: the message is offered again, after
+    /// growing pauses and for ever, and nothing behind it is delivered. Told once for each message;
+    /// [`MessageRejected`](Self::MessageRejected) tells that it was taken.
+    RejectFailed {
+        /// Where it was read from.
+        from: TopicPartition,
+        /// Its offset.
+        offset: Offset,
+        /// What the handler said.
+        error: String,
     },
     /// Offsets cannot be read or stored; it is tried again for ever.
     OffsetsUnavailable {

@@ -10,6 +10,7 @@
 //! | `commits` | offsets to the storage, one commit after the other |
 //! | `leaving` | releasing, losing, stopping |
 //! | `requests` | the other wishes of the handle |
+//! | `hanging` | the name of a storage that does not answer |
 //! | `budget` | memory for what was fetched |
 //! | `outages` | which failures are told |
 
@@ -19,6 +20,7 @@ mod command;
 mod commits;
 mod deliveries;
 mod gets;
+mod hanging;
 mod leaving;
 mod outages;
 mod requests;
@@ -191,7 +193,8 @@ impl FetchEngine {
         let get = Get { from: of, offset: Offset::LATEST, max_size: PROBE_SIZE, wait: Duration::ZERO };
         let answer = tokio::time::timeout(self.fetch_timeout, self.source.get(get)).await;
         let answer = answer.unwrap_or_else(|_| Err(gets::timed_out(self.fetch_timeout)));
-        let (Fetched::Moved(end), Some(position)) = (answer.map_err(FetchError::Source)?, state.position) else {
+        let (Fetched::Moved { to: end, .. }, Some(position)) = (answer.map_err(FetchError::Source)?, state.position)
+        else {
             return Ok(None);
         };
         Ok(Some(u64::try_from(end.get().saturating_sub(position.offset.get())).unwrap_or(0)))

@@ -8,7 +8,7 @@ use crate::id::{MessageId, Offset, TopicPartition};
 /// Hears what happens in an engine, for metrics and callbacks.
 pub trait FetchObserver: fmt::Debug + Send + Sync {
     /// Called by the engine between two steps of its work: it must return at once. What belongs into the log is there
-    /// already.
+    /// already. A panic is told there once, and nothing else comes of it.
     fn event(&self, event: &FetchEvent);
 }
 
@@ -41,6 +41,13 @@ pub enum FetchEvent {
         /// The new one.
         to: Offset,
     },
+    /// The stored offset was read, and reading begins elsewhere all the same: the user had sought before it was known.
+    Sought {
+        /// Where.
+        of: Arc<TopicPartition>,
+        /// The stored offset; zero if there is none.
+        from: Offset,
+    },
     /// There was no record at the offset, and the broker named another one to begin at; what is read again is delivered again.
     Realigned {
         /// Where.
@@ -72,7 +79,7 @@ pub enum FetchEvent {
         /// Why.
         reason: String,
     },
-    /// A message could not be put away: it is offered again after a pause.
+    /// A message could not be put away: it is offered again after a pause, and nothing behind it is delivered until then.
     RejectFailed {
         /// Where.
         of: Arc<TopicPartition>,
@@ -80,6 +87,8 @@ pub enum FetchEvent {
         offset: Offset,
         /// Why not.
         error: String,
+        /// The first failure with this message, in a row.
+        is_new: bool,
     },
     /// The partition cannot be read on from here. It is tried again with the longest pause; seeking ends it.
     Stuck {
@@ -96,6 +105,13 @@ pub enum FetchEvent {
         of: Arc<TopicPartition>,
         /// What was said.
         error: String,
+        /// Nothing failed before: the outage of this partition begins.
+        is_new: bool,
+    },
+    /// A partition is read again whose gets failed, or whose stored offset could not be read.
+    Recovered {
+        /// Where.
+        of: Arc<TopicPartition>,
     },
     /// The stored offset of a partition could not be read; that is repeated for ever, and nothing is read until then.
     LoadFailed {

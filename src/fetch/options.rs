@@ -38,6 +38,11 @@ pub struct FetchOptions {
     pub fetched_bytes: usize,
     /// How long a running listener may go on when its partition is released, 10 s; then it is cancelled.
     pub drain_timeout: Duration,
+    /// How long the [`OffsetStorage`](super::OffsetStorage) may take for a commit or to read an offset, 30 s: as long as
+    /// ZooKeeper takes by default to end a session. Then that counts as failed, and is tried again later. Releases,
+    /// [`commit`](super::FetchEngine::commit) and [`stop`](super::FetchEngine::stop) wait twice as long at most: for a
+    /// commit that is under way, and for theirs.
+    pub storage_timeout: Duration,
     /// Where to begin when nothing is stored (`offset`), the earliest by default.
     pub start: SeekTo,
     /// Begin at the end whatever is stored, whenever a partition is added (`alwaysConsumeFromMaxOffset`): what came in
@@ -60,6 +65,7 @@ impl Default for FetchOptions {
             max_read_buffer_size: 2 << 20,
             fetched_bytes: 64 << 20,
             drain_timeout: Duration::from_secs(10),
+            storage_timeout: Duration::from_secs(30),
             start: SeekTo::Earliest,
             always_from_max: false,
             observer: None,
@@ -76,6 +82,7 @@ impl FetchOptions {
             &mut self.max_delay,
             &mut self.commit_period,
             &mut self.drain_timeout,
+            &mut self.storage_timeout,
         ];
         times.into_iter().for_each(|time| *time = bounded(*time));
         self

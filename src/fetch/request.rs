@@ -86,6 +86,8 @@ pub(super) struct FetchRequest {
     realigned: bool,
     /// How often in a row the broker named another offset, without a message or an idle end between.
     sent_on: u32,
+    /// It went to another offset without a pause, and has not met an end since.
+    hurried: bool,
     stuck: Option<String>,
 }
 
@@ -107,6 +109,7 @@ impl FetchRequest {
             invalid: None,
             realigned: false,
             sent_on: 0,
+            hurried: false,
             stuck: None,
         }
     }
@@ -164,6 +167,7 @@ impl FetchRequest {
     /// "Nothing": the delay grows. A broker that has held the answer back is asked again at once.
     pub(super) fn nothing(&mut self, waited: bool) {
         self.sent_on = 0;
+        self.hurried = false;
         self.expects_data = false;
         self.delay = if waited { Duration::ZERO } else { self.limits.grow(self.delay) };
     }
@@ -175,14 +179,17 @@ impl FetchRequest {
         self.delay = self.limits.grow(self.delay);
     }
 
-    /// The broker sent us elsewhere. The first get there waits one step, as the reference's does; a chain of such answers
-    /// slows down. Returns how many there were in a row.
-    pub(super) fn moved(&mut self, to: Offset) -> u32 {
+    /// The broker sent us elsewhere. The first get there waits one step, as the reference's does. If the broker holds gets,
+    /// it goes out at once instead, so that a group that begins at the end hears of the next message when it comes. A chain
+    /// of such answers slows down, also if messages come between them. Returns how many there were in a row.
+    pub(super) fn moved(&mut self, to: Offset, holds_gets: bool) -> u32 {
         self.sent_on = self.sent_on.saturating_add(1);
         self.go_to(StoredOffset { offset: to, message_id: self.position.message_id });
         self.retries = 0;
         self.expects_data = false;
-        self.delay = self.limits.grow(self.delay);
+        let at_once = holds_gets && self.sent_on == 1 && !self.hurried;
+        self.hurried |= at_once;
+        self.delay = if at_once { Duration::ZERO } else { self.limits.grow(self.delay) };
         self.sent_on
     }
 
@@ -273,10 +280,12 @@ impl FetchRequest {
         times
     }
 
-    /// The message at the position could not be rejected: it is offered again after a pause.
-    pub(super) fn reject_failed(&mut self, reason: String) {
-        self.rejecting = Some((self.position.offset, reason));
+    /// The message at the position could not be rejected: it is offered again after a pause. Returns whether that is news.
+    pub(super) fn reject_failed(&mut self, reason: String) -> bool {
+        let at = self.position.offset;
+        let before = self.rejecting.replace((at, reason));
         self.delay = self.limits.grow(self.delay);
+        before.is_none_or(|(offset, _)| offset != at)
     }
 
     /// The bytes at the position are no record. Also tells whether that is news.
@@ -317,6 +326,7 @@ impl FetchRequest {
         self.start_over();
         self.invalid = None;
         self.sent_on = 0;
+        self.hurried = false;
         self.expects_data = false;
         self.delay = Duration::ZERO;
     }

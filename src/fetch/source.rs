@@ -47,8 +47,14 @@ pub struct Get<'a> {
 pub enum Fetched {
     /// Bytes of the log from the offset on, cut anywhere.
     Data(Bytes),
-    /// Continue at this offset instead.
-    Moved(Offset),
+    /// Continue at another offset instead.
+    Moved {
+        /// There.
+        to: Offset,
+        /// Whether the broker holds gets back while there is nothing, as [`Get::wait`] asks: the first get at the new
+        /// offset needs no pause then.
+        holds_gets: bool,
+    },
     /// Nothing there, or not yet.
     Nothing {
         /// Whether the broker held the answer back: there is no reason to pause before the next get.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use metaq::client::{
-    Action, BoxFuture, DeadLetterTopic, DropRejected, LogRejected, Message, ReceivedMessage, RejectError,
+    Action, BoxFuture, ClientEvent, DeadLetterTopic, DropRejected, LogRejected, Message, ReceivedMessage, RejectError,
     RejectHandler, SeekTo,
 };
 use metaq::id::Offset;
@@ -115,6 +115,7 @@ async fn a_handler_that_fails_or_panics_is_offered_the_message_again_and_nothing
         rig.send(0, ["bad", "good"]).await;
         let keep = Keep { failures: Arc::new(AtomicUsize::new(3)), panics, ..Keep::default() };
         let (record, rejected) = (Record::default(), keep.record.clone());
+        let mut events = rig.factory.events();
         let listener = record.answering(move |message| match text_of(message).as_str() {
             "bad" => Action::Reject("bad".to_owned()),
             _ => {
@@ -128,6 +129,15 @@ async fn a_handler_that_fails_or_panics_is_offered_the_message_again_and_nothing
         assert_eq!(record.texts(), ["bad", "good"]);
         assert_eq!(*keep.reasons.lock().unwrap(), ["bad"]);
         consumer.shutdown().await.unwrap();
+        // One event for the message, not one for each attempt.
+        let mut told = Vec::new();
+        while let Ok(event) = events.try_recv() {
+            if let ClientEvent::RejectFailed { from, offset, error } = event {
+                told.push((from, offset, error));
+            }
+        }
+        let error = if panics { "the handler for rejected messages panicked: the handler panics" } else { "no room" };
+        assert_eq!(told, [(t(0), Offset::ZERO, error.to_owned())]);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Messages that the listener is not to see: filters and duplicate suppression (05 §12).
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use metaq::client::{Action, MessageSessionFactory, ReceivedMessage, SeekTo, SubscribeOptions};
+use metaq::client::{Action, Consumer, MessageSessionFactory, ReceivedMessage, SeekTo, SubscribeOptions};
 use metaq::id::{GroupName, Offset};
+use tokio::sync::Semaphore;
 
 use crate::common::eventually;
 use crate::rig::{MAX_SIZE, NEVER, Record, Rig, config, consume, t, text_of, texts, topic};
@@ -104,6 +106,43 @@ async fn going_back_delivers_again_what_was_seen() {
     record.wait(10).await;
     assert_eq!(record.texts(), [texts("m", 5), texts("m", 5)].concat());
     consumer.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn going_back_is_not_cut_short_when_the_partition_is_another_member_s_for_a_while() {
+    let rig = Rig::start(2).await;
+    rig.send(1, texts("m", 5)).await;
+    let (record, gate) = (Record::default(), Arc::new(Semaphore::new(5)));
+    let patience = Duration::from_millis(100);
+    let member = |id: &str| config("handed").consumer_id(id).drain_timeout(patience);
+    let first = rig.consume(member("a"), record.gated(&gate)).await;
+    reaches_the_end(&first).await;
+    first.seek(&t(1), SeekTo::Earliest).await.unwrap();
+    gate.add_permits(2);
+    record.wait(8).await;
+    // The third message again waits, is cancelled, and stays with a member that handles nothing.
+    let factory = rig.broker.factory().await;
+    let held = Record::default();
+    let other = member("b").duplicate_suppression(None);
+    let second = consume(&factory, other, held.gated(&Arc::new(Semaphore::new(0)))).await;
+    held.wait(1).await;
+    assert_eq!(held.texts(), ["m2"]);
+    let unclean = second.shutdown().await.unwrap_err();
+    assert!(unclean.to_string().contains("1 listeners were cancelled"), "{unclean}");
+    gate.add_permits(100);
+    reaches_the_end(&first).await;
+    first.shutdown().await.unwrap();
+    let expected = ["m0", "m1", "m2", "m3", "m4", "m0", "m1", "m2", "m2", "m3", "m4"];
+    assert_eq!(record.texts(), expected);
+}
+
+/// Waits until a consumer is behind the five messages of partition 1.
+async fn reaches_the_end(consumer: &Consumer) {
+    eventually("the end", async || match consumer.position(&t(1)).await.unwrap() {
+        Some(position) if position == Offset::new(110) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

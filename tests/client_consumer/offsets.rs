@@ -134,6 +134,23 @@ async fn what_is_stored_is_the_reference_s_text() {
 }
 
 /// Waits until the consumer stands at this place of partition 0.
+/// Longer than any test waits.
+const STEP: Duration = Duration::from_secs(600);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_group_at_the_end_gets_the_next_message_without_a_pause() {
+    let rig = Rig::start(1).await;
+    rig.send(0, texts("old", 5)).await;
+    let record = Record::default();
+    let config = config("g").consume_from_max_offset().max_delay_fetch_time(STEP * 10);
+    let consumer = rig.consume(config, record.listener()).await;
+    wait_for_position(&consumer, Offset::new(120)).await;
+    rig.send(0, ["new"]).await;
+    record.wait(1).await;
+    consumer.shutdown().await.unwrap();
+    assert_eq!(record.texts(), ["new"]);
+}
+
 async fn wait_for_position(consumer: &metaq::client::Consumer, offset: Offset) {
     crate::common::eventually("the position", async || match consumer.position(&t(0)).await.unwrap() {
         Some(position) if position == offset => Ok(()),

@@ -34,6 +34,7 @@ async fn settings_and_subscriptions_are_checked() {
     };
     assert!(refused(config("g").fetch_runner_count(0)).starts_with("Invalid fetchRunnerCount:0"));
     assert!(refused(config("g").fetch_timeout(Duration::ZERO)).starts_with("Invalid fetchTimeoutInMills:0"));
+    assert!(refused(config("g").storage_timeout(Duration::ZERO)).starts_with("the storage time-out"));
     for id in ["", " ", "a/b", "a\nb"] {
         assert!(refused(config("g").consumer_id(id)).starts_with("consumerId "), "{id:?}");
     }

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use metaq::client::{Action, ClientEvent, ClientMetrics, MessageSessionFactory, SeekTo};
+use metaq::client::{Action, ClientConfig, ClientEvent, ClientMetrics, MessageSessionFactory, SeekTo};
 use metaq::id::{GroupName, Offset, TopicPartition};
+use metaq::protocol::Status;
 use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 use crate::common::DEADLINE;
+use crate::common::scripted::{METAQ, ScriptedBroker};
 use crate::rig::{Record, Rig, config, consume, group, t, text_of, texts, until};
 
 /// The next event that is meant.
-async fn next<T>(events: &mut broadcast::Receiver<ClientEvent>, meant: impl Fn(&ClientEvent) -> Option<T>) -> T {
+async fn next<T>(events: &mut broadcast::Receiver<ClientEvent>, mut meant: impl FnMut(&ClientEvent) -> Option<T>) -> T {
     let search = async {
         loop {
             if let Some(found) = meant(&events.recv().await.unwrap()) {
@@ -132,5 +134,35 @@ async fn the_hook_for_metrics_counts_what_happens() {
     rig.send(0, ["more"]).await;
     consumer.lag(&t(0)).await.unwrap();
     assert_eq!(sums.of("lag"), 24);
+    factory.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_outage_of_a_partition_is_one_event_and_its_end_another() {
+    let mut broker = ScriptedBroker::start(METAQ).await;
+    let target = ClientConfig::server(&broker.address().to_string()).unwrap();
+    let factory = MessageSessionFactory::connect(target).await.unwrap();
+    let mut events = factory.events();
+    let config = config("g").partition("0-0".parse().unwrap());
+    let _consumer = consume(&factory, config, Record::default().listener()).await;
+    for _ in 0..3 {
+        broker.next().await.answer(Status::ERROR, "no disk");
+    }
+    broker.next().await.answer(Status::NOT_FOUND, "");
+    let mut told = Vec::new();
+    next(&mut events, |event| {
+        match event {
+            ClientEvent::PartitionFailing { of, error } => told.push((of.clone(), error.clone())),
+            ClientEvent::PartitionRecovered { of } => {
+                assert_eq!(*of, t(0));
+                return Some(());
+            }
+            _ => {}
+        }
+        None
+    })
+    .await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].0 == t(0) && told[0].1.contains("no disk"), "{told:?}");
     factory.shutdown().await.unwrap();
 }

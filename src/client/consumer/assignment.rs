@@ -9,9 +9,10 @@ use futures_core::future::BoxFuture;
 use tracing::{debug, error};
 
 use super::dispatch::Dispatch;
-use super::panics::{caught, caught_call};
+use super::panics::caught;
 use super::watcher::RebalanceListener;
 use crate::common::guard::lock;
+use crate::common::panics;
 use crate::fetch::{FetchEngine, Released};
 use crate::id::{TopicName, TopicPartition};
 use crate::rebalance::Assignee;
@@ -30,7 +31,7 @@ pub(super) struct Assignment {
 impl Assignment {
     fn call(&self, call: impl FnOnce(&dyn RebalanceListener)) {
         if let Some(listener) = &self.listener
-            && let Err(panic) = caught_call(|| call(&**listener))
+            && let Err(panic) = panics::caught(|| call(&**listener))
         {
             self.told_panic(&panic);
         }
@@ -66,7 +67,9 @@ impl Assignment {
             }
             Err(error) => debug!(%error, "partitions released by the end of the engine"),
         }
-        self.forget(partitions);
+        for of in partitions {
+            self.dispatch.given_up(of);
+        }
     }
 
     /// From now on it counts for the whole consumer how partitions are released.
@@ -77,12 +80,6 @@ impl Assignment {
     /// What came of the releases since.
     pub(super) fn released_at_the_end(&self) -> Released {
         lock(&self.at_the_end).take().unwrap_or_default()
-    }
-
-    fn forget(&self, partitions: &[TopicPartition]) {
-        for of in partitions {
-            self.dispatch.forget(of);
-        }
     }
 }
 
@@ -97,7 +94,7 @@ impl Assignee for Assignment {
         Box::pin(async move {
             self.remove(partitions).await;
             if let Some(listener) = &self.listener {
-                let revoked = match caught_call(|| listener.revoked(partitions)) {
+                let revoked = match panics::caught(|| listener.revoked(partitions)) {
                     Ok(revoked) => tokio::time::timeout(self.patience, caught(revoked)).await,
                     Err(panic) => Ok(Err(panic)),
                 };

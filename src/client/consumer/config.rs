@@ -152,6 +152,15 @@ impl ConsumerConfig {
         self
     }
 
+    /// How long the storage of offsets may take for a commit or to read an offset, before that counts as failed and is tried
+    /// again later; above 0, default 30 s. A storage that hangs holds up the release of partitions, [`commit`](super::Consumer::commit)
+    /// and the end twice as long at most.
+    #[must_use]
+    pub fn storage_timeout(mut self, timeout: Duration) -> Self {
+        self.fetch.storage_timeout = timeout;
+        self
+    }
+
     /// Who of the group reads which partition; default [`RangeStrategy`]. All members must use the same.
     #[must_use]
     pub fn load_balance_strategy(mut self, strategy: impl LoadBalanceStrategy + 'static) -> Self {
@@ -213,6 +222,9 @@ impl ConsumerConfig {
         }
         if options.fetch_timeout.is_zero() {
             return Err(ConsumerError::FetchTimeout(0));
+        }
+        if options.storage_timeout.is_zero() {
+            return Err(ConsumerError::StorageTimeout);
         }
         if let Some(id) = self.consumer_id.as_ref().filter(|id| !is_admissible(id)) {
             return Err(ConsumerError::ConsumerId(id.clone()));

@@ -533,7 +533,11 @@ impl Core {
     ) -> Arc<Assignment> {
         let group = self.config.group().clone();
         let dispatch = Arc::new(Dispatch::new(group.clone(), subscriptions, Arc::clone(&self.config.reject), seen));
-        let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
+        let observer = Arc::new(Observer {
+            session: Arc::clone(&self.session),
+            group: group.clone(),
+            dispatch: Arc::clone(&dispatch),
+        });
         let options = FetchOptions { observer: Some(observer), ..self.options.clone() };
         let source = Arc::new(BrokerSource::new(Arc::clone(&self.session), &group, options.fetch_timeout));
         let engine = Arc::new(FetchEngine::start(source, dispatch.clone(), storage, group, options));

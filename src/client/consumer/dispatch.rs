@@ -10,10 +10,12 @@ use tracing::error;
 
 use super::filter::MessageFilter;
 use super::listener::{Action, BatchListener, MessageBatch, MessageListener};
-use super::panics::{caught, caught_call};
+use super::panics::caught;
 use super::reject::RejectHandler;
+use super::seen::SeenMessages;
 use super::stream::{Fed, StreamFeed};
 use crate::common::guard::lock;
+use crate::common::panics;
 use crate::common::quiet::Quiet;
 use crate::fetch::{Batch, MessageIdCache, MessageSink, ReceivedMessage, RejectError, Verdict};
 use crate::id::{GroupName, Offset, TopicName, TopicPartition};
@@ -41,11 +43,11 @@ impl OneByOne {
     async fn handle(&self, message: ReceivedMessage, batch: &Batch) -> Result<Action, Verdict> {
         match self {
             Self::Listener(listener) => {
-                let action = match caught_call(|| listener.on_message(message)) {
+                let action = match panics::caught(|| listener.on_message(message)) {
                     Ok(handling) => caught(handling).await,
                     Err(panic) => Err(panic),
                 };
-                Ok(action.unwrap_or_else(Action::Retry))
+                Ok(action.unwrap_or_else(listener_panicked))
             }
             Self::Stream(feed) => match feed.deliver(message, batch.stop_token()).await {
                 Fed::Answered(action) => Ok(action),
@@ -54,6 +56,11 @@ impl OneByOne {
             },
         }
     }
+}
+
+/// A panic of a listener is an error like another.
+fn listener_panicked(panic: String) -> Action {
+    Action::Retry(format!("the listener panicked: {panic}"))
 }
 
 /// How a topic is consumed.
@@ -68,7 +75,7 @@ pub(super) struct Dispatch {
     pub(super) group: GroupName,
     subscriptions: HashMap<TopicName, Subscription>,
     reject: Arc<dyn RejectHandler>,
-    seen: Option<Arc<dyn MessageIdCache>>,
+    seen: SeenMessages,
     progress: Mutex<HashMap<TopicPartition, Progress>>,
     /// Panics of filters.
     filter_panics: Mutex<Quiet>,
@@ -79,7 +86,8 @@ pub(super) struct Dispatch {
 pub(super) struct Progress {
     /// The end of the last batch that was begun.
     reached: Offset,
-    /// Up to where messages are read again on purpose: the cache of seen ones must not hide them.
+    /// Up to where messages are read again on purpose: the cache of seen ones must not hide them. Zero if there is no such
+    /// place, the largest offset as long as it is not known.
     replayed_until: Offset,
 }
 
@@ -97,17 +105,41 @@ impl Dispatch {
         seen: Option<Arc<dyn MessageIdCache>>,
     ) -> Self {
         let filter_panics = Mutex::new(Quiet::new(FILTER_PERIOD));
+        let seen = SeenMessages::new(group.clone(), seen);
         Self { group, subscriptions, reject, seen, progress: Mutex::default(), filter_panics }
     }
 
-    /// The user is about to go elsewhere: nothing is hidden until it is known how far messages may have been seen.
-    pub(super) fn before_seek(&self, of: &TopicPartition) {
-        lock(&self.progress).entry(of.clone()).or_default().replayed_until = Offset::LATEST;
+    /// The user is about to go elsewhere: nothing is hidden until it is known how far messages may have been seen. Returns
+    /// what [`seek_failed`](Self::seek_failed) needs.
+    pub(super) fn before_seek(&self, of: &TopicPartition) -> Option<Progress> {
+        let mut progress = lock(&self.progress);
+        let before = progress.get(of).copied();
+        progress.entry(of.clone()).or_default().replayed_until = Offset::LATEST;
+        before
     }
 
-    /// The user went elsewhere from `position`: what lies before it, and whatever was handed to a listener until now, is
-    /// delivered again.
-    pub(super) fn after_seek(&self, of: &TopicPartition, position: Offset) {
+    /// The user did not go elsewhere.
+    pub(super) fn seek_failed(&self, of: &TopicPartition, before: Option<Progress>) {
+        let mut progress = lock(&self.progress);
+        match (progress.get_mut(of), before) {
+            (Some(progress), Some(before)) => progress.replayed_until = before.replayed_until,
+            _ => {
+                progress.remove(of);
+            }
+        }
+    }
+
+    /// The user went elsewhere from `position`: what lies before it, whatever was handed to a listener until now, and what
+    /// was being read again already, is delivered again.
+    pub(super) fn after_seek(&self, of: &TopicPartition, position: Offset, before: Option<Progress>) {
+        if let Some(progress) = lock(&self.progress).get_mut(of) {
+            let open = before.map_or(Offset::ZERO, |before| before.replayed_until);
+            progress.replayed_until = progress.reached.max(position).max(open);
+        }
+    }
+
+    /// The user had gone elsewhere before it was known where the group stands, which is at `position`.
+    pub(super) fn told_position(&self, of: &TopicPartition, position: Offset) {
         if let Some(progress) = lock(&self.progress).get_mut(of) {
             progress.replayed_until = progress.reached.max(position);
         }
@@ -123,17 +155,22 @@ impl Dispatch {
         self.subscriptions.get(topic).map_or(0, |subscription| subscription.max_size)
     }
 
-    /// Forgets a partition that is given up.
-    pub(super) fn forget(&self, of: &TopicPartition) {
-        lock(&self.progress).remove(of);
+    /// A partition is given up. What is read again on purpose and is not through stays known: if the partition comes back, the
+    /// stored offset says how far that came, and the rest must not be hidden.
+    pub(super) fn given_up(&self, of: &TopicPartition) {
+        lock(&self.progress).retain(|partition, progress| partition != of || progress.replayed_until > Offset::ZERO);
     }
 
     /// A batch begins. Returns up to where the cache of seen messages counts for nothing.
     fn begin(&self, of: &TopicPartition, batch: &Batch) -> Offset {
+        let start = batch.messages().first().map_or(Offset::ZERO, |first| first.offset);
         let end = batch.messages().last().map_or(Offset::ZERO, |last| last.next_offset);
         let mut progress = lock(&self.progress);
         let progress = progress.entry(of.clone()).or_default();
         progress.reached = progress.reached.max(end);
+        if start >= progress.replayed_until {
+            progress.replayed_until = Offset::ZERO;
+        }
         progress.replayed_until
     }
 
@@ -141,9 +178,7 @@ impl Dispatch {
     fn wants(&self, subscription: &Subscription, message: &ReceivedMessage, replayed_until: Offset) -> bool {
         let replayed = message.offset < replayed_until;
         // A message that failed was not seen to its end, whatever another member of this process says.
-        let seen = !replayed
-            && message.redeliveries == 0
-            && self.seen.as_ref().is_some_and(|seen| seen.contains(&self.group, message.id));
+        let seen = !replayed && message.redeliveries == 0 && self.seen.contains(message);
         if seen {
             return false;
         }
@@ -151,7 +186,7 @@ impl Dispatch {
     }
 
     fn accepts(&self, filter: &dyn MessageFilter, message: &ReceivedMessage) -> bool {
-        caught_call(|| filter.accept(&self.group, message)).unwrap_or_else(|panic| {
+        panics::caught(|| filter.accept(&self.group, message)).unwrap_or_else(|panic| {
             if let Some(messages) = lock(&self.filter_panics).count() {
                 error!(
                     group = %self.group, partition = %message.from, offset = %message.offset, messages, panic,
@@ -160,12 +195,6 @@ impl Dispatch {
             }
             false
         })
-    }
-
-    fn done(&self, message: &ReceivedMessage) {
-        if let Some(seen) = &self.seen {
-            seen.insert(&self.group, message.id);
-        }
     }
 
     async fn one_by_one(
@@ -178,7 +207,7 @@ impl Dispatch {
         for (index, message) in batch.messages().iter().enumerate() {
             if self.wants(subscription, message, replayed_until) {
                 match handler.handle(message.clone(), batch).await {
-                    Ok(Action::Ack) => self.done(message),
+                    Ok(Action::Ack) => self.seen.insert(message),
                     Ok(Action::Retry(reason)) => return Verdict::Retry(reason),
                     Ok(Action::Reject(reason)) => return Verdict::Reject(reason),
                     Err(verdict) => return verdict,
@@ -200,15 +229,15 @@ impl Dispatch {
         replayed_until: Offset,
     ) -> Verdict {
         if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message, replayed_until)) {
-            let action = match caught_call(|| listener.on_batch(&wanted)) {
+            let action = match panics::caught(|| listener.on_batch(&wanted)) {
                 Ok(handling) => caught(handling).await,
                 Err(panic) => Err(panic),
             };
-            let action = action.unwrap_or_else(Action::Retry);
+            let action = action.unwrap_or_else(listener_panicked);
             if action == Action::Ack {
                 wanted.handled(wanted.messages().len());
             }
-            wanted.handled_messages().iter().for_each(|message| self.done(message));
+            wanted.handled_messages().iter().for_each(|message| self.seen.insert(message));
             match action {
                 Action::Ack => {}
                 Action::Retry(_) if batch.is_stopped() => return Verdict::Stopped,
@@ -227,6 +256,10 @@ impl MessageSink for Dispatch {
         Box::pin(async move {
             let Some(from) = batch.messages().first().map(|first| &first.from) else { return Verdict::Done };
             let Some(subscription) = self.subscriptions.get(&from.topic) else { return Verdict::Suspend };
+            if batch.is_stopped() {
+                // It was read before a seek, or for a partition that leaves: it must not count as what was reached since.
+                return Verdict::Stopped;
+            }
             let replayed_until = self.begin(from, batch);
             match &subscription.handler {
                 Handler::Batches(listener) => self.together(subscription, &**listener, batch, replayed_until).await,
@@ -237,8 +270,9 @@ impl MessageSink for Dispatch {
 
     fn reject<'a>(&'a self, message: &'a ReceivedMessage, reason: &'a str) -> BoxFuture<'a, Result<(), RejectError>> {
         Box::pin(async move {
-            let handling = caught_call(|| self.reject.reject(message, reason))?;
-            caught(handling).await?
+            let panicked = |panic| format!("the handler for rejected messages panicked: {panic}");
+            let handling = panics::caught(|| self.reject.reject(message, reason)).map_err(panicked)?;
+            caught(handling).await.map_err(panicked)?
         })
     }
 }
@@ -248,3 +282,6 @@ impl fmt::Debug for Dispatch {
         f.debug_struct("Dispatch").field("group", &self.group).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,9 @@ pub enum ConsumerError {
     /// No answer could come in time.
     #[error("Invalid fetchTimeoutInMills:{0} (above 0)")]
     FetchTimeout(u64),
+    /// No storage can answer in no time.
+    #[error("the storage time-out must be above 0")]
+    StorageTimeout,
     /// Not the name of a member.
     #[error(
         "consumerId '{0}' cannot be part of a ZooKeeper path: use up to 200 bytes without '/' and control characters"

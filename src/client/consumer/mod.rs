@@ -22,6 +22,7 @@ mod observer;
 mod panics;
 mod reject;
 mod running;
+mod seen;
 mod source;
 mod stream;
 mod subscription;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::dispatch::Dispatch;
 use crate::client::ClientEvent;
 use crate::client::session::Session;
 use crate::fetch::{FetchEvent, FetchObserver};
@@ -12,6 +13,7 @@ use crate::id::GroupName;
 pub(super) struct Observer {
     pub(super) session: Arc<Session>,
     pub(super) group: GroupName,
+    pub(super) dispatch: Arc<Dispatch>,
 }
 
 impl FetchObserver for Observer {
@@ -39,12 +41,22 @@ impl FetchObserver for Observer {
             FetchEvent::Stuck { of, offset, reason } => {
                 ClientEvent::PartitionStuck { of: (**of).clone(), offset: *offset, reason: reason.clone() }
             }
+            FetchEvent::Sought { of, from } => return self.dispatch.told_position(of, *from),
             FetchEvent::Committed { of, offset } => return metrics.committed(&self.group, of, *offset),
             FetchEvent::CommitFailed { of, error } | FetchEvent::LoadFailed { of, error } => {
                 ClientEvent::OffsetsUnavailable { of: (**of).clone(), error: error.clone() }
             }
             FetchEvent::NotOwner { of } => ClientEvent::PartitionTaken { of: (**of).clone() },
-            FetchEvent::Handled { .. } | FetchEvent::RejectFailed { .. } | FetchEvent::GetFailed { .. } => return,
+            FetchEvent::RejectFailed { of, offset, error, is_new: true } => {
+                ClientEvent::RejectFailed { from: (**of).clone(), offset: *offset, error: error.clone() }
+            }
+            FetchEvent::GetFailed { of, error, is_new: true } => {
+                ClientEvent::PartitionFailing { of: (**of).clone(), error: error.clone() }
+            }
+            FetchEvent::Recovered { of } => ClientEvent::PartitionRecovered { of: (**of).clone() },
+            // An outage is told of when it begins.
+            FetchEvent::RejectFailed { is_new: false, .. } | FetchEvent::GetFailed { is_new: false, .. } => return,
+            FetchEvent::Handled { .. } => return,
         };
         self.session.emit(client_event);
     }

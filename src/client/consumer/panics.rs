@@ -7,24 +7,16 @@ use futures_core::future::BoxFuture;
 
 use crate::common::panics;
 
-/// Runs a future of the application.
+/// Runs a future of the application. Cancellation drops it.
 ///
 /// # Errors
 /// What it panicked with.
 pub(super) async fn caught<T>(mut future: BoxFuture<'_, T>) -> Result<T, String> {
-    poll_fn(move |cx| match caught_call(|| future.as_mut().poll(cx)) {
+    poll_fn(move |cx| match panics::caught(|| future.as_mut().poll(cx)) {
         Ok(poll) => poll.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
-}
-
-/// Calls a function of the application.
-///
-/// # Errors
-/// What it panicked with.
-pub(super) fn caught_call<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    panics::caught(call).map_err(|panic| format!("the listener panicked: {panic}"))
 }
 
 #[cfg(test)]
@@ -36,7 +28,6 @@ mod tests {
         let calm = caught(Box::pin(async { 7 })).await;
         assert_eq!(calm, Ok(7));
         let panicking = caught::<()>(Box::pin(async { panic!("no {}", "bread") })).await;
-        assert_eq!(panicking, Err("the listener panicked: no bread".to_owned()));
-        assert_eq!(caught_call(|| 1), Ok(1));
+        assert_eq!(panicking, Err("no bread".to_owned()));
     }
 }

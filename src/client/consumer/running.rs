@@ -102,14 +102,14 @@ impl Running {
 
     pub(super) async fn seek(&self, of: &TopicPartition, to: SeekTo) -> Result<(), FetchError> {
         let dispatch = &self.assignment.dispatch;
-        dispatch.before_seek(of);
+        let before = dispatch.before_seek(of);
         let position = self.engine.position(of).await;
         let result = self.engine.seek(of, to).await;
         match (&result, position) {
-            (Err(FetchError::NotAssigned(_)), _) => dispatch.forget(of),
-            (_, Some(position)) => dispatch.after_seek(of, position.offset),
-            // Nobody knows how far the group has come: nothing is hidden as long as the partition stays.
-            (_, None) => {}
+            (Err(_), _) => dispatch.seek_failed(of, before),
+            (Ok(()), Some(position)) => dispatch.after_seek(of, position.offset, before),
+            // Nobody knows how far the group has come: nothing is hidden until the engine tells.
+            (Ok(()), None) => {}
         }
         result
     }

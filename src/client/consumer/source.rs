@@ -51,12 +51,12 @@ impl BrokerSource {
     async fn ask<T>(
         &self,
         broker: BrokerId,
-        client: Arc<BrokerClient>,
+        client: &Arc<BrokerClient>,
         (since, held): (Instant, Duration),
         request: impl AsyncFnOnce(&BrokerClient) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         let sent = Instant::now();
-        let answer = timeout_at(after(since, self.timeout), request(&client)).await.unwrap_or_else(|_| {
+        let answer = timeout_at(after(since, self.timeout), request(client)).await.unwrap_or_else(|_| {
             let address = client.address().to_owned();
             Err(NoAnswer::Timeout { address, timeout: self.timeout }.into())
         });
@@ -69,7 +69,7 @@ impl BrokerSource {
             _ => false,
         };
         if is_failure {
-            self.session.failed(broker, &client);
+            self.session.failed(broker, client);
         }
         answer
     }
@@ -83,9 +83,14 @@ impl BrokerSource {
         };
         let broker = get.from.partition.broker;
         let client = self.session.for_reading(broker).await?;
-        let answer = self.ask(broker, client, (asked, get.wait), request).await;
+        let answer = self.ask(broker, &client, (asked, get.wait), request).await;
         let waited = !get.wait.is_zero() && asked.elapsed() >= HELD.min(get.wait);
-        understood(answer, waited)
+        let mut fetched = understood(answer, waited)?;
+        if let Fetched::Moved { holds_gets, .. } = &mut fetched {
+            // A get that may be held was only sent after the broker had said whether it can: this waits for nothing.
+            *holds_gets = !get.wait.is_zero() && client.holds_gets().await.unwrap_or(false);
+        }
+        Ok(fetched)
     }
 
     /// One get from the master, not held back (05 §14).
@@ -100,7 +105,7 @@ impl BrokerSource {
         let topic = of.topic.to_wire();
         let request =
             async |client: &BrokerClient| client.get(&topic, &self.group, of.partition.index, offset, max_size).await;
-        understood(self.ask(broker, client, (asked, Duration::ZERO), request).await, false)
+        understood(self.ask(broker, &client, (asked, Duration::ZERO), request).await, false)
     }
 
     pub(super) async fn nearest(&self, of: &TopicPartition, offset: Offset) -> Result<Offset, ClientError> {
@@ -109,7 +114,7 @@ impl BrokerSource {
         let topic = of.topic.to_wire();
         let request =
             async |client: &BrokerClient| client.nearest_offset(&topic, &self.group, of.partition.index, offset).await;
-        self.ask(broker, client, (asked, Duration::ZERO), request).await
+        self.ask(broker, &client, (asked, Duration::ZERO), request).await
     }
 }
 
@@ -117,7 +122,7 @@ impl BrokerSource {
 fn understood(answer: Result<client::Fetched, ClientError>, waited: bool) -> Result<Fetched, ClientError> {
     match answer {
         Ok(client::Fetched::Data(data)) => Ok(Fetched::Data(data)),
-        Ok(client::Fetched::Moved(offset)) => Ok(Fetched::Moved(offset)),
+        Ok(client::Fetched::Moved(to)) => Ok(Fetched::Moved { to, holds_gets: false }),
         Ok(client::Fetched::Nothing) => Ok(Fetched::Nothing { waited }),
         Err(ClientError::Refused { status, .. }) if status == Status::FORBIDDEN => {
             Ok(Fetched::Nothing { waited: false })

@@ -67,7 +67,7 @@ impl Fetch {
     ) -> Result<Self, ClientError> {
         let data = match fetched {
             Fetched::Data(data) => data,
-            Fetched::Moved(offset) => return Ok(Self::Moved(offset)),
+            Fetched::Moved { to, .. } => return Ok(Self::Moved(to)),
             Fetched::Nothing { .. } => return Ok(Self::Nothing),
         };
         let from = Arc::new(from);

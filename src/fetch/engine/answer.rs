@@ -20,7 +20,10 @@ pub(super) enum Answer {
     },
     /// The first bytes are no record.
     Invalid(String),
-    Moved(Offset),
+    Moved {
+        to: Offset,
+        holds_gets: bool,
+    },
     Nothing {
         waited: bool,
     },
@@ -40,7 +43,7 @@ pub(super) struct Messages {
 pub(super) fn parse(from: &Arc<TopicPartition>, offset: Offset, fetched: Fetched, body_limit: usize) -> Answer {
     match fetched {
         Fetched::Data(data) => messages(from, offset, data, body_limit),
-        Fetched::Moved(to) => Answer::Moved(to),
+        Fetched::Moved { to, holds_gets } => Answer::Moved { to, holds_gets },
         Fetched::Nothing { waited } => Answer::Nothing { waited },
     }
 }

@@ -4,16 +4,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use tokio::task::JoinError;
+use tokio::task::{AbortHandle, Id, JoinError};
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::fetch::event::FetchEvent;
+use crate::fetch::request::FetchRequest;
 use crate::fetch::{CommitError, FetchError, OffsetCommit};
 use crate::id::TopicPartition;
 use crate::zk::format::StoredOffset;
 
-use super::scheduler::{Done, Scheduler, Work};
+use super::hanging::name_of;
+use super::scheduler::{Done, Scheduler, Work, as_text};
 use super::slot::{Key, Slot, Stage};
 
 /// Commits that wait, and the one under way.
@@ -24,6 +26,19 @@ pub(super) struct Commits {
     next_tick: Instant,
     /// The last commit failed, which was told.
     failing: bool,
+    /// A commit had no answer in time, which was told.
+    hanging: bool,
+    /// The commit that was broken off, until its task has ended.
+    abandoned: Option<Abandoned>,
+}
+
+/// A commit that nobody waits for any more. Its task ends at once if it waits for something; if it blocks its thread, no
+/// other commit begins before it has ended, so that it cannot write over one.
+#[derive(Debug)]
+struct Abandoned {
+    task: Id,
+    /// When what waits for its end is given up as well.
+    deadline: Instant,
 }
 
 #[derive(Debug)]
@@ -46,6 +61,8 @@ pub(super) enum Then {
 struct UnderWay {
     entries: Vec<Entry>,
     then: Then,
+    task: AbortHandle,
+    deadline: Instant,
 }
 
 #[derive(Debug)]
@@ -57,11 +74,22 @@ struct Entry {
 
 impl Commits {
     pub(super) fn new(next_tick: Instant) -> Self {
-        Self { waiting: VecDeque::new(), under_way: None, next_tick, failing: false }
+        Self { waiting: VecDeque::new(), under_way: None, next_tick, failing: false, hanging: false, abandoned: None }
     }
 
     pub(super) fn next_tick(&self) -> Instant {
         self.next_tick
+    }
+
+    /// When a commit counts as failed because it has no answer.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let waited_for = self.abandoned.as_ref().filter(|_| !self.waiting.is_empty());
+        self.under_way.as_ref().map(|commit| commit.deadline).or(waited_for.map(|abandoned| abandoned.deadline))
+    }
+
+    /// Whether the task that has ended is that of a commit that was broken off.
+    pub(super) fn was_abandoned(&mut self, task: Id) -> bool {
+        self.abandoned.take_if(|abandoned| abandoned.task == task).is_some()
     }
 
     /// Whether an offset of this partition is being stored.
@@ -109,11 +137,11 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn start_commits(&mut self) {
+    pub(super) fn start_commits(&mut self, now: Instant) {
         if self.is_fenced() {
             self.commits.refuse_callers();
         }
-        while self.commits.under_way.is_none() && !self.is_fenced() {
+        while self.commits.under_way.is_none() && self.commits.abandoned.is_none() && !self.is_fenced() {
             let Some(job) = self.commits.waiting.pop_front() else { return };
             let of = job.of.unwrap_or_else(|| self.slots.keys().cloned().collect());
             let entries: Vec<_> = of.into_iter().filter_map(|of| self.unsaved(of)).collect();
@@ -126,9 +154,65 @@ impl Scheduler {
                 .map(|entry| OffsetCommit { of: TopicPartition::clone(&entry.of), offset: entry.offset })
                 .collect();
             let (storage, group) = (Arc::clone(&self.storage), self.group.clone());
-            self.commits.under_way = Some(UnderWay { entries, then: job.then });
-            self.spawn(Work::Commit, async move { Done::Committed(storage.commit(&group, &commits).await) });
+            let task = self.spawn(Work::Commit, async move {
+                let results = storage.commit(&group, &commits).await;
+                let told = |error| match error {
+                    CommitError::Failed(error) => CommitError::Failed(as_text(error)),
+                    CommitError::NotOwner => CommitError::NotOwner,
+                };
+                Done::Committed(results.into_iter().map(|result| result.map_err(told)).collect())
+            });
+            let deadline = now + self.options.storage_timeout;
+            self.commits.under_way = Some(UnderWay { entries, then: job.then, task, deadline });
         }
+    }
+
+    /// Breaks a commit off that has no answer in time; so are those that wait because it does not end even then.
+    pub(super) fn abandon_commit(&mut self, now: Instant) {
+        let deadline = now + self.options.storage_timeout;
+        if let Some(UnderWay { entries, task, .. }) = self.commits.under_way.as_ref().filter(|it| now >= it.deadline) {
+            task.abort();
+            let count = entries.len();
+            self.commits.abandoned = Some(Abandoned { task: task.id(), deadline });
+            if !std::mem::replace(&mut self.commits.hanging, true) {
+                self.commits.failing = true;
+                error!(
+                    group = %self.group, storage = name_of(&*self.storage), storage_timeout = ?self.options.storage_timeout,
+                    offsets = count,
+                    "the offset storage did not answer a commit in time, which counts as failed; see why it hangs, or raise \
+                     storage_timeout"
+                );
+            }
+            let error = self.storage_timed_out();
+            self.committed((0..count).map(|_| Err(CommitError::Failed(error.clone().into()))).collect(), now);
+        }
+        if let Some(abandoned) = self.commits.abandoned.as_mut().filter(|abandoned| now >= abandoned.deadline) {
+            abandoned.deadline = deadline;
+            for job in std::mem::take(&mut self.commits.waiting) {
+                self.refuse(job);
+            }
+        }
+    }
+
+    /// What waited is not committed.
+    fn refuse(&mut self, job: Job) {
+        let error = self.storage_timed_out();
+        let mut failures = Vec::new();
+        for of in job.of.unwrap_or_else(|| self.slots.keys().cloned().collect()) {
+            self.apply_progress(&of);
+            let request = self.slots.get(&*of).and_then(|slot| slot.request.as_ref());
+            if request.is_some_and(FetchRequest::is_unsaved) {
+                self.tell(&FetchEvent::CommitFailed { of: Arc::clone(&of), error: error.clone() });
+                failures.push((of, CommitError::Failed(error.clone().into())));
+            }
+        }
+        self.end_commit(job.then, failures);
+    }
+
+    /// The text of an error.
+    pub(super) fn storage_timed_out(&self) -> String {
+        let (name, after) = (name_of(&*self.storage), self.options.storage_timeout);
+        format!("the offset storage {name} did not answer within {after:?}: see why it hangs, or raise storage_timeout")
     }
 
     fn unsaved(&mut self, of: Key) -> Option<Entry> {
@@ -145,7 +229,7 @@ impl Scheduler {
     }
 
     pub(super) fn committed(&mut self, results: Vec<Result<(), CommitError>>, now: Instant) {
-        let Some(UnderWay { entries, then }) = self.commits.under_way.take() else { return };
+        let Some(UnderWay { entries, then, .. }) = self.commits.under_way.take() else { return };
         let mut results = results.into_iter();
         let mut failures = Vec::new();
         let mut stored = 0;
@@ -194,6 +278,7 @@ impl Scheduler {
 
     fn told_commit(&mut self, stored: usize, failures: &[(Key, CommitError)]) {
         let failed = failures.iter().find(|(_, error)| !matches!(error, CommitError::NotOwner));
+        self.commits.hanging &= stored == 0;
         match failed {
             Some((of, error)) if !self.commits.failing => {
                 self.commits.failing = true;

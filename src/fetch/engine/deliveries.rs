@@ -113,12 +113,16 @@ impl Scheduler {
             }
             Delivered::NotRejected { reason, error } => {
                 let offset = request.position().offset;
-                request.reject_failed(reason);
-                warn!(
-                    group = %self.group, partition = %of, %offset, %error,
-                    "a rejected message could not be put away, offering it again; look at where rejected messages go"
-                );
-                self.tell(&FetchEvent::RejectFailed { of: Arc::clone(of), offset, error });
+                let is_new = request.reject_failed(reason);
+                if is_new {
+                    warn!(
+                        group = %self.group, partition = %of, %offset, %error,
+                        "a rejected message could not be put away, offering it again; look at where rejected messages go"
+                    );
+                } else {
+                    debug!(group = %self.group, partition = %of, %offset, %error, "a rejected message is still here");
+                }
+                self.tell(&FetchEvent::RejectFailed { of: Arc::clone(of), offset, error, is_new });
             }
             Delivered::Rejected { reason, .. } => {
                 request.delivered();

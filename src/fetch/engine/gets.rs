@@ -14,7 +14,7 @@ use crate::id::{BrokerId, Offset};
 use crate::zk::format::StoredOffset;
 
 use super::answer::{Answer, Messages, parse};
-use super::scheduler::{Done, Scheduler, Work};
+use super::scheduler::{Done, Scheduler, Work, as_text};
 use super::slot::{Fetched, Key, Slot, Stage};
 
 /// The reference's text, and what to do.
@@ -35,22 +35,29 @@ impl Scheduler {
                 task.abort();
                 self.get_failed(of, &timed_out(self.options.fetch_timeout), now);
             }
-            Stage::Queued if slot.request.is_none() => self.load(of),
+            Stage::Loading(task) => {
+                task.abort();
+                let error = self.storage_timed_out().into();
+                self.load_failed(of, &error, now);
+            }
+            Stage::Queued if slot.request.is_none() => self.load(of, now),
             Stage::Queued => self.want_room(of, now),
             _ => {}
         }
     }
 
-    fn load(&mut self, of: &Key) {
+    fn load(&mut self, of: &Key, now: Instant) {
         if self.commits.concerns(of) {
             // What an earlier stay of the partition commits must be there before it is read; the commit's end goes on here.
             self.set_stage(of, Stage::Idle);
             return;
         }
         let (storage, group, name) = (Arc::clone(&self.storage), self.group.clone(), Arc::clone(of));
-        let task =
-            self.spawn(Work::Load(Arc::clone(of)), async move { Done::Loaded(storage.load(&group, &name).await) });
+        let task = self.spawn(Work::Load(Arc::clone(of)), async move {
+            Done::Loaded(storage.load(&group, &name).await.map_err(as_text))
+        });
         self.set_stage(of, Stage::Loading(task));
+        self.queue.put(Arc::clone(of), now + self.options.storage_timeout);
     }
 
     pub(super) fn loaded(
@@ -62,6 +69,7 @@ impl Scheduler {
     ) {
         let limits = self.limits;
         let Some(slot) = self.slots.get_mut(&**of).filter(|slot| slot.runs(id)) else { return };
+        self.queue.remove(of);
         match result {
             Ok(stored) => {
                 let start = match slot.seek {
@@ -72,32 +80,40 @@ impl Scheduler {
                 let unknown = StoredOffset { offset: start, message_id: None };
                 let position = stored.filter(|stored| stored.offset == start).unwrap_or(unknown);
                 let mut request = FetchRequest::new(position, slot.size, limits);
-                if let Some(to) = slot.seek.take() {
+                let sought = slot.seek.take();
+                if let Some(to) = sought {
                     request.seek(to.offset());
                 }
                 slot.committed = stored;
                 slot.request = Some(request);
+                if sought.is_some() {
+                    let from = stored.map_or(Offset::ZERO, |stored| stored.offset);
+                    self.tell(&FetchEvent::Sought { of: Arc::clone(of), from });
+                }
                 debug!(group = %self.group, partition = %of, offset = %start, "begins to read");
                 self.works_again(of, now);
                 self.schedule(of, now);
             }
-            Err(error) => {
-                slot.load_delay = limits.grow(slot.load_delay);
-                let due = now + slot.load_delay;
-                slot.failing = true;
-                // Each gets its line in the end: that one node is damaged tells nothing of another one.
-                if !slot.load_told && self.outages.load().is_some() {
-                    slot.load_told = true;
-                    let partitions = self.slots.values().filter(|slot| slot.request.is_none() && slot.failing).count();
-                    warn!(
-                        group = %self.group, partition = %of, %error, partitions,
-                        "cannot read the stored offset, trying again for ever; nothing is read until then"
-                    );
-                }
-                self.tell(&FetchEvent::LoadFailed { of: Arc::clone(of), error: error.to_string() });
-                self.schedule(of, due);
-            }
+            Err(error) => self.load_failed(of, &error, now),
         }
+    }
+
+    fn load_failed(&mut self, of: &Key, error: &StorageError, now: Instant) {
+        let Some(slot) = self.slots.get_mut(&**of) else { return };
+        slot.load_delay = self.limits.grow(slot.load_delay);
+        let due = now + slot.load_delay;
+        slot.failing = true;
+        // Each gets its line in the end: that one node is damaged tells nothing of another one.
+        if !slot.load_told && self.outages.load().is_some() {
+            slot.load_told = true;
+            let partitions = self.slots.values().filter(|slot| slot.request.is_none() && slot.failing).count();
+            warn!(
+                group = %self.group, partition = %of, %error, partitions,
+                "cannot read the stored offset, trying again for ever; nothing is read until then"
+            );
+        }
+        self.tell(&FetchEvent::LoadFailed { of: Arc::clone(of), error: error.to_string() });
+        self.schedule(of, due);
     }
 
     /// Begins a get at once if no room must be reserved, else when there is some.
@@ -134,7 +150,7 @@ impl Scheduler {
         let body_limit = self.options.max_read_buffer_size;
         let task = self.spawn(Work::Get { of: Arc::clone(of), reserved }, async move {
             let answer = source.get(Get { from: &name, offset, max_size: asked, wait }).await;
-            Done::Got(answer.map(|fetched| parse(&name, offset, fetched, body_limit)))
+            Done::Got(answer.map(|fetched| parse(&name, offset, fetched, body_limit)).map_err(as_text))
         });
         self.set_stage(of, Stage::Getting { task, asked, since: now });
         self.queue.put(Arc::clone(of), now + self.options.fetch_timeout);
@@ -163,8 +179,8 @@ impl Scheduler {
                 let held = self.options.held().min(self.limits.step());
                 request.nothing(waited && !held.is_zero() && took >= held);
             }
-            Ok(Answer::Moved(to)) => {
-                let times = request.moved(to);
+            Ok(Answer::Moved { to, holds_gets }) => {
+                let times = request.moved(to, holds_gets);
                 if from.offset == Offset::LATEST {
                     debug!(group = %self.group, partition = %of, offset = %to, "begins at the end");
                 } else if times > SENT_ON {
@@ -211,7 +227,7 @@ impl Scheduler {
             ),
             None => debug!(group = %self.group, partition = %of, %error, "a get failed"),
         }
-        self.tell(&FetchEvent::GetFailed { of: Arc::clone(of), error: error.to_string() });
+        self.tell(&FetchEvent::GetFailed { of: Arc::clone(of), error: error.to_string(), is_new });
         self.schedule_delayed(of, now);
     }
 
@@ -224,6 +240,7 @@ impl Scheduler {
         if let Some(count) = self.outages.recovery(of.partition.broker) {
             info!(group = %self.group, partition = %of, partitions = count, "the partition is read again");
         }
+        self.tell(&FetchEvent::Recovered { of: Arc::clone(of) });
         self.hurry(of.partition.broker, now);
     }
 
@@ -256,7 +273,7 @@ impl Scheduler {
             (Invalid::Ask, is_new) => {
                 let (source, name) = (Arc::clone(&self.source), Arc::clone(of));
                 let task = self.spawn(Work::Nearest(Arc::clone(of)), async move {
-                    Done::Nearest(source.nearest_offset(&name, offset).await)
+                    Done::Nearest(source.nearest_offset(&name, offset).await.map_err(as_text))
                 });
                 if is_new {
                     warn!(

@@ -1,14 +1,16 @@
 //! The task that decides what is done next. It never waits for anything but news.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
+use tracing::error;
 
+use crate::common::panics::caught;
 use crate::fetch::event::FetchEvent;
 use crate::fetch::queue::FetchRequestQueue;
 use crate::fetch::request::RequestLimits;
@@ -51,6 +53,8 @@ pub(super) struct Scheduler {
     pub(super) commits: Commits,
     pub(super) releases: Vec<Release>,
     pub(super) outages: Outages,
+    /// One line tells of it.
+    observer_panicked: Once,
     /// No partition is added any more.
     pub(super) stopping: bool,
     pub(super) ended: bool,
@@ -84,6 +88,12 @@ pub(super) enum Done {
     Committed(Vec<Result<(), CommitError>>),
 }
 
+/// An error as its text, made where a panic of it ends nothing but the task: errors of a source or a storage are the
+/// application's code as well.
+pub(super) fn as_text(error: Box<dyn std::error::Error + Send + Sync>) -> Box<dyn std::error::Error + Send + Sync> {
+    error.to_string().into()
+}
+
 impl Scheduler {
     pub(super) fn new(
         source: Arc<dyn MessageSource>,
@@ -112,6 +122,7 @@ impl Scheduler {
             commits: Commits::new(Instant::now() + options.period()),
             releases: Vec::new(),
             outages: Outages::new(),
+            observer_panicked: Once::new(),
             stopping: false,
             ended: false,
             options,
@@ -158,13 +169,15 @@ impl Scheduler {
         self.give_room(now);
         self.start_deliveries();
         self.tick(now);
+        self.abandon_commit(now);
         self.proceed_with_releases(now);
-        self.start_commits();
+        self.start_commits(now);
     }
 
     fn next_wake(&self) -> Instant {
         let releases = self.releases.iter().map(|release| release.deadline);
-        let times = releases.chain(self.queue.next_due()).chain([self.commits.next_tick()]);
+        let times =
+            releases.chain(self.queue.next_due()).chain([self.commits.next_tick()]).chain(self.commits.deadline());
         times.min().unwrap_or_else(|| Instant::now() + FAR)
     }
 
@@ -201,6 +214,7 @@ impl Scheduler {
             (Some(Work::Deliver { of, bytes }), Err(error)) => {
                 self.delivered(&of, id, bytes, Delivered::broken(&error), now)
             }
+            (Some(Work::Commit), _) if self.commits.was_abandoned(id) => {}
             (Some(Work::Commit), Ok(Done::Committed(results))) => self.committed(results, now),
             (Some(Work::Commit), Err(error)) => self.commit_broke(&error, now),
             // Work and what it brings are made together.
@@ -238,8 +252,11 @@ impl Scheduler {
     }
 
     pub(super) fn tell(&self, event: &FetchEvent) {
-        if let Some(observer) = &self.options.observer {
-            observer.event(event);
+        let Some(observer) = &self.options.observer else { return };
+        if let Err(panic) = caught(|| observer.event(event)) {
+            self.observer_panicked.call_once(|| {
+                error!(group = %self.group, panic, "the observer of the fetch engine panicked; what it tells is not complete");
+            });
         }
     }
 

@@ -3,8 +3,12 @@
 //! The reference writes without a condition, and whoever writes last wins. Here each write names the version that was seen
 //! last. If that does not match, the owner node of the partition decides: if it is not ours, this member has lost the
 //! partition and must not write; if it is, a late commit of an earlier owner came in between and is written over.
+//!
+//! A commit that nobody waits for any more goes on. It gives up as soon as a later one of the same partition has begun, or the
+//! partition was given up: what it sends before that names the version it saw, and so never replaces anything later.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_core::future::BoxFuture;
@@ -43,6 +47,14 @@ pub enum ZooKeeperOffsetError {
         /// The node.
         path: String,
     },
+    /// A later commit has begun since, or the partition was given up.
+    #[error(
+        "the offset for ZooKeeper node {path} is out of date: a later commit has begun, or the partition was given up"
+    )]
+    Superseded {
+        /// The node.
+        path: String,
+    },
     /// Others write the node again and again.
     #[error(
         "ZooKeeper node {path} is changed by somebody else all the time; find out who else writes offsets of the group"
@@ -66,6 +78,8 @@ struct Shared {
     consumer_id: String,
     /// What is known of each node, by its path.
     seen: Mutex<HashMap<String, Seen>>,
+    /// Commits so far; no two have the same number.
+    turns: AtomicU64,
 }
 
 /// A node as this consumer saw it last.
@@ -75,13 +89,15 @@ struct Seen {
     version: Option<i32>,
     /// What was sent without an answer, so that it is recognised.
     sent: Option<String>,
+    /// The last commit that has begun. Only this one writes.
+    turn: u64,
 }
 
 impl ZooKeeperOffsets {
     /// Offsets below `root`, of a consumer whose owner nodes hold `consumer_id`.
     pub fn new(coordinator: Arc<dyn Coordinator>, root: Root, consumer_id: impl Into<String>) -> Self {
-        let seen = Mutex::default();
-        Self { shared: Arc::new(Shared { coordinator, root, consumer_id: consumer_id.into(), seen }) }
+        let (seen, turns) = (Mutex::default(), AtomicU64::new(0));
+        Self { shared: Arc::new(Shared { coordinator, root, consumer_id: consumer_id.into(), seen, turns }) }
     }
 }
 
@@ -104,8 +120,10 @@ impl OffsetStorage for ZooKeeperOffsets {
             let lost =
                 || Err(CommitError::Failed("the write was broken off; it is repeated with the next commit".into()));
             let mut results: Vec<_> = commits.iter().map(|_| lost()).collect();
+            // Before the first write, so that it is known which commit is the later one.
+            let turn = self.shared.begin(group, commits);
             // A task of its own, so that it goes on when nobody waits for it any more.
-            let all = tokio::spawn(Arc::clone(&self.shared).store_all(group.clone(), commits.to_vec()));
+            let all = tokio::spawn(Arc::clone(&self.shared).store_all(group.clone(), commits.to_vec(), turn));
             for (place, result) in all.await.unwrap_or_default() {
                 if let Some(slot) = results.get_mut(place) {
                     *slot = result;
@@ -123,13 +141,23 @@ impl OffsetStorage for ZooKeeperOffsets {
 impl Shared {
     async fn load(&self, path: String) -> Result<Option<StoredOffset>, ZooKeeperOffsetError> {
         let Some(node) = self.read(&path).await? else {
-            self.remember(&path, None);
+            self.loaded(&path, None);
             return Ok(None);
         };
         let stored = StoredOffset::parse(&node.data);
         let stored = stored.map_err(|reason| ZooKeeperOffsetError::Damaged { path: path.clone(), reason })?;
-        self.remember(&path, Some(node.stat.version));
+        self.loaded(&path, Some(node.stat.version));
         Ok(Some(stored))
+    }
+
+    /// A commit begins: earlier ones of the same partitions write no more. Returns its number.
+    fn begin(&self, group: &GroupName, commits: &[OffsetCommit]) -> u64 {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut seen = lock(&self.seen);
+        for commit in commits {
+            seen.entry(self.root.offset(group, &commit.of)).or_default().turn = turn;
+        }
+        turn
     }
 
     /// Each result with its place among the commits; what broke down is left out.
@@ -137,11 +165,12 @@ impl Shared {
         self: Arc<Self>,
         group: GroupName,
         commits: Vec<OffsetCommit>,
+        turn: u64,
     ) -> Vec<(usize, Result<(), CommitError>)> {
         let mut writes = JoinSet::new();
         for (place, commit) in commits.into_iter().enumerate() {
             let (shared, group) = (Arc::clone(&self), group.clone());
-            writes.spawn(async move { (place, shared.store(&group, &commit).await) });
+            writes.spawn(async move { (place, shared.store(&group, &commit, turn).await) });
         }
         let mut results = Vec::new();
         while let Some(joined) = writes.join_next().await {
@@ -150,37 +179,36 @@ impl Shared {
         results
     }
 
-    async fn store(&self, group: &GroupName, commit: &OffsetCommit) -> Result<(), CommitError> {
+    async fn store(&self, group: &GroupName, commit: &OffsetCommit, turn: u64) -> Result<(), CommitError> {
         let path = self.root.offset(group, &commit.of);
         let data = commit.offset.to_string();
         for _ in 0..ATTEMPTS {
-            let seen = lock(&self.seen).get(&path).cloned().unwrap_or_default();
+            let Some(seen) = self.about_to_send(&path, turn, &data) else {
+                return Err(failed(ZooKeeperOffsetError::Superseded { path }));
+            };
             let written = match seen.version {
                 Some(version) => self.coordinator.set(&path, data.as_bytes(), Some(version)).await.map(|s| s.version),
                 None => self.coordinator.create(&path, data.as_bytes(), NodeKind::Persistent).await.map(|()| 0),
             };
             match written {
                 Ok(version) => {
-                    self.remember(&path, Some(version));
+                    self.remember(&path, turn, Some(version));
                     return Ok(());
                 }
                 Err(
                     CoordinatorError::BadVersion(_) | CoordinatorError::NodeExists(_) | CoordinatorError::NoNode(_),
                 ) => {
-                    if self.settle(group, &commit.of, &path, &seen, &data).await? {
+                    if self.settle(group, &commit.of, &path, turn, &seen, &data).await? {
                         return Ok(());
                     }
                 }
                 Err(error) => {
-                    if !error.is_semantic() {
-                        self.sent(&path, data.clone());
-                    }
                     if !matches!(error, CoordinatorError::Unknown { .. }) {
                         return Err(failed(error.into()));
                     }
                     // A read that follows in the same session tells what became of it.
                     let node = self.read(&path).await.map_err(|error| failed(error.into()))?;
-                    self.remember(&path, node.as_ref().map(|node| node.stat.version));
+                    self.remember(&path, turn, node.as_ref().map(|node| node.stat.version));
                     if node.is_some_and(|node| node.data == data.as_bytes()) {
                         return Ok(());
                     }
@@ -196,6 +224,7 @@ impl Shared {
         group: &GroupName,
         of: &TopicPartition,
         path: &str,
+        turn: u64,
         seen: &Seen,
         data: &str,
     ) -> Result<bool, CommitError> {
@@ -203,7 +232,7 @@ impl Shared {
             return Err(CommitError::NotOwner);
         }
         let node = self.read(path).await.map_err(|error| failed(error.into()))?;
-        self.remember(path, node.as_ref().map(|node| node.stat.version));
+        self.remember(path, turn, node.as_ref().map(|node| node.stat.version));
         let found = node.map(|node| String::from_utf8_lossy(&node.data).into_owned());
         if found.as_deref() == Some(data) {
             return Ok(true);
@@ -234,12 +263,28 @@ impl Shared {
         crate::zk::optional(self.coordinator.get(path).await)
     }
 
-    fn remember(&self, path: &str, version: Option<i32>) {
-        lock(&self.seen).insert(path.to_owned(), Seen { version, sent: None });
+    /// What a node was like when it was loaded.
+    fn loaded(&self, path: &str, version: Option<i32>) {
+        let mut seen = lock(&self.seen);
+        let seen = seen.entry(path.to_owned()).or_default();
+        (seen.version, seen.sent) = (version, None);
     }
 
-    fn sent(&self, path: &str, data: String) {
-        lock(&self.seen).entry(path.to_owned()).or_default().sent = Some(data);
+    /// What a commit has found or made of a node, unless a later one has begun or the partition was given up.
+    fn remember(&self, path: &str, turn: u64, version: Option<i32>) {
+        if let Some(seen) = lock(&self.seen).get_mut(path).filter(|seen| seen.turn == turn) {
+            (seen.version, seen.sent) = (version, None);
+        }
+    }
+
+    /// What was seen last of a node that a commit writes now, if it may still do so. As long as there is no answer, it is
+    /// known what was sent.
+    fn about_to_send(&self, path: &str, turn: u64, data: &str) -> Option<Seen> {
+        let mut seen = lock(&self.seen);
+        let seen = seen.get_mut(path).filter(|seen| seen.turn == turn)?;
+        let before = seen.clone();
+        seen.sent = Some(data.to_owned());
+        Some(before)
     }
 }
 

@@ -67,7 +67,7 @@ fn a_moved_offset_is_committed_and_the_first_get_there_waits_one_step() {
     handle(&mut request, 7, 100);
     request.take_unsaved();
     request.delivery_failed(false);
-    request.moved(Offset::new(4096));
+    request.moved(Offset::new(4096), false);
     let moved = StoredOffset { offset: Offset::new(4096), message_id: Some(MessageId::new(7)) };
     assert_eq!((request.position(), request.take_unsaved()), (moved, Some(moved)));
     assert_eq!((request.retries(), ms(&request)), (0, 1000));
@@ -255,7 +255,7 @@ fn the_end_is_not_committed_before_the_broker_has_said_where_it_is() {
     assert_eq!(request.take_unsaved().map(|saved| saved.offset), Some(Offset::new(100)));
     request.seek(Offset::LATEST);
     assert_eq!(request.take_unsaved(), None);
-    request.moved(Offset::new(4096));
+    request.moved(Offset::new(4096), false);
     assert_eq!(request.take_unsaved(), Some(at(4096)));
 }
 
@@ -274,10 +274,44 @@ fn a_failed_commit_is_repeated_unless_there_is_news() {
 #[test]
 fn a_broker_that_moves_the_offset_again_and_again_is_counted_until_there_is_a_message() {
     let mut request = request(1024);
-    let times: Vec<_> = (0..4).map(|n| request.moved(Offset::new(n % 2))).collect();
+    let times: Vec<_> = (0..4).map(|n| request.moved(Offset::new(n % 2), false)).collect();
     assert_eq!(times, [1, 2, 3, 4]);
     request.answered(1024, 500);
-    assert_eq!(request.moved(Offset::new(7)), 1);
+    assert_eq!(request.moved(Offset::new(7), false), 1);
     request.nothing(true);
-    assert_eq!(request.moved(Offset::new(9)), 1);
+    assert_eq!(request.moved(Offset::new(9), false), 1);
+}
+
+#[test]
+fn where_a_broker_that_holds_gets_sends_us_is_asked_at_once_and_a_chain_slows_down() {
+    let mut request = request(1024);
+    let delays: Vec<_> = (0..12)
+        .map(|n| {
+            request.moved(Offset::new(n % 2), true);
+            ms(&request)
+        })
+        .collect();
+    assert_eq!(delays, [0, 500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 4500, 5000, 5000]);
+    request.nothing(true);
+    request.moved(Offset::new(7), true);
+    assert_eq!(ms(&request), 0, "it is another chain behind an idle end");
+    request.seek(Offset::LATEST);
+    request.moved(Offset::new(7), true);
+    assert_eq!(ms(&request), 0, "the user went elsewhere");
+}
+
+#[test]
+fn a_broker_that_moves_the_offset_between_messages_is_no_busy_loop() {
+    let mut request = request(1024);
+    let pauses: Vec<_> = (0..4)
+        .map(|_| {
+            request.moved(Offset::ZERO, true);
+            let pause = ms(&request);
+            request.answered(1024, 100);
+            handle(&mut request, 1, 100);
+            request.delivered();
+            pause
+        })
+        .collect();
+    assert_eq!(pauses, [0, 500, 500, 500]);
 }

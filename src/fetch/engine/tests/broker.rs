@@ -153,7 +153,9 @@ impl Broker {
             Some(Answer::Failure) => return Err("the broker is away".into()),
             Some(Answer::Silence) => return std::future::pending().await,
             Some(Answer::Nothing) => return Ok(Fetched::Nothing { waited: false }),
-            Some(Answer::Moved(to)) => return Ok(Fetched::Moved(Offset::new(to))),
+            Some(Answer::Moved(to)) => {
+                return Ok(Fetched::Moved { to: Offset::new(to), holds_gets: self.holds });
+            }
             None => {}
         }
         let until = Instant::now() + get.wait;
@@ -172,7 +174,10 @@ impl Broker {
         let mut logs = lock(&self.logs);
         let bytes = &logs.entry(index).or_default().bytes;
         let Some(rest) = usize::try_from(get.offset.get()).ok().and_then(|offset| bytes.get(offset..)) else {
-            return Some(Fetched::Moved(Offset::new(i64::try_from(bytes.len()).unwrap())));
+            return Some(Fetched::Moved {
+                to: Offset::new(i64::try_from(bytes.len()).unwrap()),
+                holds_gets: self.holds,
+            });
         };
         let length = rest.len().min(usize::try_from(get.max_size).unwrap()).min(1 << 20);
         (length > 0).then(|| Fetched::Data(Bytes::copy_from_slice(&rest[..length])))

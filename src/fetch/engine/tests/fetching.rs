@@ -207,3 +207,43 @@ async fn a_thousand_idle_partitions_are_held_by_the_broker_and_ask_again_only_th
     assert_eq!(rig.broker.seen().len(), 12_000);
     assert_eq!(rig.broker.most_gets(), 1000, "gets under way are not limited by runners");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_begins_at_the_end_hears_of_the_next_message_when_a_broker_that_holds_gets_has_it() {
+    let options = FetchOptions { start: SeekTo::Latest, ..options() };
+    let rig = rig_with(Broker::new(true), |_| Act::Handle, options);
+    let end = {
+        rig.broker.put(0, 1, 10);
+        rig.broker.end(0)
+    };
+    rig.add([0], 1024).await;
+    rig.pass(100).await;
+    let gets: Vec<_> = rig.broker.seen().iter().map(|get| (get.at, get.offset)).collect();
+    assert_eq!(gets, [(0, i64::MAX), (0, end)]);
+    rig.broker.put(0, 2, 10);
+    rig.until(|rig| rig.listener.handled(0) == [2]).await;
+    assert_eq!(rig.given_at(), [100]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_holds_gets_and_moves_the_offset_for_ever_is_asked_after_growing_pauses() {
+    let rig = rig_with(Broker::new(true), |_| Act::Handle, options());
+    rig.broker.always(0, Some(Answer::Moved(4096)));
+    rig.add([0], 1024).await;
+    rig.pass(5100).await;
+    assert_eq!(rig.broker.times(0), [0, 0, 500, 1500, 3000, 5000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_a_partition_is_told_when_it_begins_and_when_it_ends() {
+    let rig = rig();
+    rig.broker.script(0, [Answer::Failure, Answer::Failure, Answer::Nothing, Answer::Failure]);
+    rig.add([0], 1024).await;
+    rig.pass(1400).await;
+    let begun = |event: &FetchEvent| matches!(event, FetchEvent::GetFailed { is_new: true, .. });
+    let ended = |event: &FetchEvent| matches!(event, FetchEvent::Recovered { .. });
+    assert_eq!((rig.events.count(begun), rig.events.count(ended)), (1, 0));
+    rig.pass(20_000).await;
+    assert_eq!((rig.events.count(begun), rig.events.count(ended)), (2, 2));
+    assert_eq!(rig.events.count(|event| matches!(event, FetchEvent::GetFailed { .. })), 3);
+}

@@ -26,6 +26,10 @@ pub(super) struct Storage {
     /// The partition that another member owns.
     pub(super) foreign: Mutex<Option<i32>>,
     pub(super) latency: Mutex<Duration>,
+    /// Calls that never end.
+    pub(super) hangs: AtomicUsize,
+    /// Whether calls panic.
+    pub(super) panics: AtomicBool,
     committing: AtomicUsize,
     released: Mutex<Vec<i32>>,
 }
@@ -41,6 +45,8 @@ impl Storage {
             fails: AtomicBool::new(false),
             foreign: Mutex::default(),
             latency: Mutex::default(),
+            hangs: AtomicUsize::new(0),
+            panics: AtomicBool::new(false),
             committing: AtomicUsize::new(0),
             released: Mutex::default(),
         }
@@ -68,8 +74,26 @@ impl Storage {
         lock(&self.released).clone()
     }
 
+    /// What a test wants of every call.
+    async fn suffer(&self) {
+        assert!(!self.panics.load(Ordering::SeqCst), "the storage's own fault");
+        let left = self.hangs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if left.is_ok() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     pub(super) fn is_committing(&self) -> bool {
         self.committing.load(Ordering::SeqCst) > 0
+    }
+}
+
+/// A commit that ends, also if it is broken off.
+struct Committing<'a>(&'a AtomicUsize);
+
+impl Drop for Committing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -81,6 +105,7 @@ impl OffsetStorage for Storage {
     ) -> BoxFuture<'a, Result<Option<StoredOffset>, StorageError>> {
         Box::pin(async move {
             self.loads.fetch_add(1, Ordering::SeqCst);
+            self.suffer().await;
             let left = self.bad_loads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             if left.is_ok() {
                 return Err("the storage is away".into());
@@ -96,6 +121,8 @@ impl OffsetStorage for Storage {
     ) -> BoxFuture<'a, Vec<Result<(), CommitError>>> {
         Box::pin(async move {
             assert_eq!(self.committing.fetch_add(1, Ordering::SeqCst), 0, "one commit at a time");
+            let _ended = Committing(&self.committing);
+            self.suffer().await;
             let latency = *lock(&self.latency);
             sleep(latency).await;
             let at = self.start.elapsed().as_millis();
@@ -112,7 +139,6 @@ impl OffsetStorage for Storage {
                     Ok(())
                 });
             }
-            self.committing.fetch_sub(1, Ordering::SeqCst);
             results
         })
     }

@@ -301,3 +301,32 @@ async fn a_partition_that_comes_back_is_seen_anew() {
     store(&storage, 600).await.unwrap();
     assert_eq!(tree.data(&path(0)).as_deref(), Some("7-600"));
 }
+
+#[tokio::test]
+async fn a_commit_that_hangs_writes_over_nothing_that_was_stored_since() {
+    let tree = Tree::new();
+    let storage = storage(&tree);
+    tree.own(0, CONSUMER, OURS);
+    load(&storage, 0).await.unwrap();
+    store(&storage, 50).await.unwrap();
+    for back in [false, true] {
+        // The write gets no further, and nobody waits for it any more.
+        let gate = Arc::new(tokio::sync::Barrier::new(2));
+        *lock(&tree.gate) = Some(gate.clone());
+        let begun = *lock(&tree.begun);
+        let hanging = tokio::time::timeout(Duration::from_millis(50), store(&storage, 100)).await;
+        assert!(hanging.is_err() && *lock(&tree.begun) == begun + 1);
+        *lock(&tree.gate) = None;
+        if back {
+            storage.released(&group(), &partition(0));
+            load(&storage, 0).await.unwrap();
+        }
+        store(&storage, 200).await.unwrap();
+        gate.wait().await;
+        // Its task has ended when nothing but the test and this storage hold what it shares.
+        while Arc::strong_count(&storage.shared) > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(tree.data(&path(0)).as_deref(), Some("7-200"), "{back}");
+    }
+}
