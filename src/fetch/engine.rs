@@ -32,6 +32,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::id::{GroupName, Offset, TopicPartition};
+use crate::zk::Lease;
 use crate::zk::format::StoredOffset;
 
 use super::{
@@ -54,6 +55,7 @@ const PROBE_SIZE: i32 = 1024;
 pub struct FetchEngine {
     commands: mpsc::UnboundedSender<Command>,
     fenced: Arc<AtomicBool>,
+    lease: Option<Lease>,
     source: Arc<dyn MessageSource>,
     fetch_timeout: Duration,
 }
@@ -73,14 +75,14 @@ impl FetchEngine {
         let options = options.bounded();
         let (commands, inbox) = mpsc::unbounded_channel();
         let fenced = Arc::new(AtomicBool::new(false));
-        let fetch_timeout = options.fetch_timeout;
+        let (fetch_timeout, lease) = (options.fetch_timeout, options.lease.clone());
         let scheduler = Scheduler::new(Arc::clone(&source), sink, storage, group, options, Arc::clone(&fenced));
         tokio::spawn(scheduler.run(inbox));
-        Self { commands, fenced, source, fetch_timeout }
+        Self { commands, fenced, lease, source, fetch_timeout }
     }
 
-    /// Begins to read partitions, each from where its group stands; `max_size` is what a get asks for, in bytes. Returns
-    /// before that is known. A partition that is here already goes on untouched.
+    /// Begins to read partitions, each from where its group stands; `max_size` is what a get asks for, in bytes. With a
+    /// [lease](FetchOptions::lease), they are those of the session that it is for now. Returns before anything is known. A partition that is here already goes on untouched.
     ///
     /// # Errors
     /// [`FetchError::Size`], [`FetchError::Stopped`].
@@ -88,7 +90,8 @@ impl FetchEngine {
         if max_size <= 0 {
             return Err(FetchError::Size(max_size));
         }
-        self.tell(Command::Add { of: of.to_vec(), size: max_size })
+        let term = self.lease.as_ref().map(Lease::term);
+        self.tell(Command::Add { of: of.to_vec(), size: max_size, term })
     }
 
     /// Gives partitions up in good order: gets end at once, running listeners may go on for

@@ -26,6 +26,7 @@ use crate::common::guard::lock;
 use crate::fetch::{FetchEngine, FetchOptions, MessageIdCache, NoStorage, OffsetStorage, SeekTo, ZooKeeperOffsets};
 use crate::id::{GroupName, Offset, Partition, TopicName, TopicPartition};
 use crate::rebalance::{Driver, DriverOptions, Membership};
+use crate::zk::Lease;
 
 /// Messages that a stream holds ready before its listeners wait, one a partition at most.
 const STREAM_READ_AHEAD: usize = 64;
@@ -445,11 +446,14 @@ impl Core {
                         Arc::new(ZooKeeperOffsets::new(Arc::clone(coordinator), root, self.id.clone()))
                     });
                     let seen = self.config.seen(&self.session.cluster_name());
-                    let assignment = self.assignment(std::mem::take(subscriptions), storage, seen);
+                    let lease = Lease::new();
+                    let assignment =
+                        self.assignment(std::mem::take(subscriptions), storage, seen, Some(lease.clone()));
                     let membership =
                         Membership { group: self.config.group().clone(), consumer_id: self.id.clone(), topics };
                     let options = DriverOptions {
                         connection_timeout: self.session.config().connection_timeout(),
+                        lease,
                         ..DriverOptions::default()
                     };
                     let driver = Driver::start(
@@ -464,7 +468,7 @@ impl Core {
                 }
                 (None, Some(partition)) => {
                     let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-                    let running = Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None));
+                    let running = Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None, None));
                     let of = topics.into_iter().map(|topic| TopicPartition { topic, partition });
                     running.read(&of.collect::<Vec<_>>());
                     Ok(running)
@@ -483,7 +487,7 @@ impl Core {
                 return Err(ConsumerError::NoListener(of.topic.clone()));
             }
             let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-            Ok(Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None)))
+            Ok(Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None, None)))
         })
     }
 
@@ -512,11 +516,12 @@ impl Core {
         subscriptions: HashMap<TopicName, Subscription>,
         storage: Arc<dyn OffsetStorage>,
         seen: Option<Arc<dyn MessageIdCache>>,
+        lease: Option<Lease>,
     ) -> Arc<Assignment> {
         let group = self.config.group().clone();
         let dispatch = Arc::new(Dispatch::new(group.clone(), subscriptions, Arc::clone(&self.config.reject), seen));
         let observer = Arc::new(Observer { session: Arc::clone(&self.session), group: group.clone() });
-        let options = FetchOptions { observer: Some(observer), ..self.options.clone() };
+        let options = FetchOptions { observer: Some(observer), lease, ..self.options.clone() };
         let source = Arc::new(BrokerSource::new(Arc::clone(&self.session), &group, options.fetch_timeout));
         let engine = Arc::new(FetchEngine::start(source, dispatch.clone(), storage, group, options));
         Arc::new(Assignment {

@@ -41,6 +41,8 @@ impl Delivered {
 async fn deliver(sink: Arc<dyn MessageSink>, batch: Arc<Batch>, rejection: Option<String>) -> Delivered {
     let reason = match rejection {
         Some(reason) => reason,
+        // The process may have stood still since the task was started.
+        None if batch.is_stopped() => return Delivered::Stopped,
         None => match sink.deliver(&batch).await {
             Verdict::Done => return Delivered::All,
             _ if batch.handled_count() == batch.messages().len() => return Delivered::All,

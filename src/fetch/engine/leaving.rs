@@ -136,12 +136,11 @@ impl Scheduler {
         let now = Instant::now();
         for of in &release.of {
             // Another release of the same partition may have ended before, and the partition may be back since.
-            let Some(again) = self.slots.get(&**of).filter(|slot| slot.leaving).map(|slot| slot.again) else {
-                continue;
-            };
+            let Some(slot) = self.slots.get_mut(&**of).filter(|slot| slot.leaving) else { continue };
+            let again = slot.again.take();
             self.forget(of, false);
-            if let Some(size) = again {
-                self.add(of, size, now);
+            if let Some((size, term)) = again {
+                self.add(of, size, term, now);
             }
         }
         if let Some(reply) = release.reply.take() {

@@ -1,6 +1,7 @@
 //! The task that decides what is done next. It never waits for anything but news.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::fetch::queue::FetchRequestQueue;
 use crate::fetch::request::RequestLimits;
 use crate::fetch::{CommitError, FetchOptions, MessageSink, MessageSource, OffsetStorage, SourceError, StorageError};
 use crate::id::{GroupName, Offset, TopicPartition};
+use crate::zk::Lease;
 use crate::zk::format::StoredOffset;
 
 use super::answer::Answer;
@@ -84,6 +86,13 @@ pub(super) enum Done {
     Committed(Vec<Result<(), CommitError>>),
 }
 
+async fn renewed(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.renewed().await,
+        None => pending().await,
+    }
+}
+
 impl Scheduler {
     pub(super) fn new(
         source: Arc<dyn MessageSource>,
@@ -122,6 +131,7 @@ impl Scheduler {
     pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let timer = sleep_until(Instant::now() + FAR);
         tokio::pin!(timer);
+        let lease = self.options.lease.clone();
         let mut has_handle = true;
         loop {
             self.proceed(Instant::now());
@@ -145,6 +155,8 @@ impl Scheduler {
                         self.joined(joined);
                     }
                 }
+                // Whatever has waited for it goes on with the next turn.
+                () = renewed(lease.as_ref()) => {}
                 () = &mut timer => {}
             }
         }
@@ -168,8 +180,9 @@ impl Scheduler {
         times.min().unwrap_or_else(|| Instant::now() + FAR)
     }
 
+    /// Whether no delivery and no commit may begin.
     pub(super) fn is_fenced(&self) -> bool {
-        self.fenced.load(Ordering::SeqCst)
+        self.fenced.load(Ordering::SeqCst) || self.options.lease.as_ref().is_some_and(|lease| !lease.holds())
     }
 
     pub(super) fn spawn(

@@ -5,6 +5,7 @@
 //! counts as the member's own only if it belongs to the present session. Whatever fails is tried again, for ever, with
 //! back-off.
 
+mod confirm;
 mod fence;
 mod holdings;
 mod leaving;
@@ -28,7 +29,7 @@ use super::assignee::Assignee;
 use super::strategy::LoadBalanceStrategy;
 use crate::common::clock::bounded;
 use crate::id::{GroupName, TopicName, TopicPartition};
-use crate::zk::{Coordinator, Root};
+use crate::zk::{Coordinator, Lease, Root};
 
 use task::Task;
 
@@ -66,6 +67,9 @@ pub struct DriverOptions {
     pub unclaimed_after: Duration,
     /// See [`REMOVE_TIMEOUT`].
     pub remove_timeout: Duration,
+    /// Tells who reads, before each delivery and each commit, whether the member's session is known to live. The driver
+    /// renews it.
+    pub lease: Lease,
 }
 
 impl DriverOptions {
@@ -76,6 +80,7 @@ impl DriverOptions {
             compare_period: bounded(self.compare_period),
             unclaimed_after: bounded(self.unclaimed_after),
             remove_timeout: bounded(self.remove_timeout),
+            lease: self.lease,
         }
     }
 }
@@ -87,6 +92,7 @@ impl Default for DriverOptions {
             compare_period: COMPARE_PERIOD,
             unclaimed_after: UNCLAIMED_AFTER,
             remove_timeout: REMOVE_TIMEOUT,
+            lease: Lease::new(),
         }
     }
 }

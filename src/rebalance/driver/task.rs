@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::confirm::Confirmation;
 use super::fence::Fence;
 use super::holdings::Holdings;
 use super::leaving::Leaving;
@@ -21,7 +22,7 @@ use super::watches::Watches;
 use super::{DriverOptions, Membership};
 use crate::id::TopicPartition;
 use crate::rebalance::{Assignee, LoadBalanceStrategy};
-use crate::zk::{Backoff, Coordinator, CoordinatorError, Root, Session, SessionId, SessionState, Watch};
+use crate::zk::{Backoff, Coordinator, CoordinatorError, Lease, Root, Session, SessionId, SessionState, Watch};
 
 /// First and longest wait between two attempts after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -39,6 +40,7 @@ pub(super) enum Done {
     Checked(TopicPartition, Result<Option<Watch>, CoordinatorError>),
     Removed(TopicPartition, Result<(), CoordinatorError>),
     MemberRemoved(Result<(), CoordinatorError>),
+    Confirmed { sent: Instant, result: Result<(), CoordinatorError> },
 }
 
 pub(super) struct Task {
@@ -55,6 +57,8 @@ pub(super) struct Task {
     pub(super) connected: bool,
     pub(super) former: Vec<SessionId>,
     pub(super) fence: Fence,
+    pub(super) lease: Lease,
+    pub(super) confirmation: Confirmation,
     pub(super) member: Member,
     pub(super) holdings: Holdings,
     pub(super) rebalance: Rebalance,
@@ -92,12 +96,13 @@ impl Task {
             membership: Arc::new(membership),
             strategy,
             assignee,
-            options,
             states,
             session: None,
             connected: false,
             former: Vec::new(),
             fence: Fence::default(),
+            lease: options.lease.clone(),
+            confirmation: Confirmation::default(),
             member: Member::default(),
             holdings: Holdings::default(),
             rebalance: Rebalance::default(),
@@ -114,6 +119,7 @@ impl Task {
             has_joined: false,
             leaving: None,
             closed: false,
+            options,
         }
     }
 
@@ -190,6 +196,7 @@ impl Task {
         if !self.connected {
             return;
         }
+        self.start_confirming();
         if !self.member.busy && self.retry_at.is_none() {
             self.advance_member();
         }
@@ -198,7 +205,7 @@ impl Task {
         for of in work.remove {
             let nodes = nodes.clone();
             self.operations.spawn(async move {
-                let result = nodes.remove(&nodes.owner(&of)).await;
+                let result = nodes.remove_owner(&of).await;
                 Done::Removed(of, result)
             });
         }
@@ -225,7 +232,7 @@ impl Task {
             // Owner nodes go first: when the id node goes, others look for what is free.
             if self.holdings.each.is_empty() && self.member.made_in.is_some() {
                 self.member.busy = true;
-                self.operations.spawn(async move { Done::MemberRemoved(nodes.remove(&nodes.member()).await) });
+                self.operations.spawn(async move { Done::MemberRemoved(nodes.remove_member().await) });
             }
             return;
         }
@@ -255,7 +262,7 @@ impl Task {
         }
     }
 
-    fn nodes(&self) -> Option<Nodes> {
+    pub(super) fn nodes(&self) -> Option<Nodes> {
         Some(Nodes {
             coordinator: self.coordinator.clone(),
             root: self.root.clone(),
@@ -315,6 +322,7 @@ impl Task {
         let reads = self.connected && !self.member.busy && self.leaving.is_none() && self.retry_at.is_none();
         let times = [
             self.fence.due,
+            self.confirmation.next().filter(|_| self.connected),
             self.join_by(),
             self.retry_at,
             again.filter(|_| reads),
@@ -328,6 +336,7 @@ impl Task {
 /// Whatever ends the task: nobody keeps the partitions any more.
 impl Drop for Task {
     fn drop(&mut self) {
+        self.lease.end();
         self.lose_everything();
     }
 }

@@ -107,8 +107,8 @@ async fn an_id_that_another_consumer_keeps_is_an_error_that_names_it() {
     let node = "/meta/consumers/g/ids/g_a";
     // In another process, and in the same one.
     for client in [Client::connect(&world.service, SESSION, 2), first.clone()] {
-        let reader = world.reader("g_a again", &client, false);
         let options = DriverOptions::default();
+        let reader = world.reader("g_a again", &client, Some(options.lease.clone()));
         let (root, membership) = (world.root.clone(), world.membership("g_a"));
         let driver = Driver::start(client, root, membership, world.strategy.clone(), Arc::new(reader), options);
         let error = driver.joined().await.unwrap_err();
@@ -444,8 +444,9 @@ async fn the_longest_times_are_as_good_as_never() {
         compare_period: Duration::MAX,
         unclaimed_after: Duration::MAX,
         remove_timeout: Duration::MAX,
+        ..DriverOptions::default()
     };
-    let reader = world.reader("g_a", &client, false);
+    let reader = world.reader("g_a", &client, Some(options.lease.clone()));
     let (root, membership) = (world.root.clone(), world.membership("g_a"));
     let driver = Driver::start(client, root, membership, Arc::new(RangeStrategy), Arc::new(reader), options);
     driver.joined().await.unwrap();
