@@ -12,6 +12,7 @@
 //! | `requests` | the other wishes of the handle |
 //! | `budget` | memory for what was fetched |
 //! | `outages` | which failures are told |
+//! | `supervision` | what is known when the task has ended by a panic |
 
 mod answer;
 mod budget;
@@ -24,6 +25,7 @@ mod outages;
 mod requests;
 mod scheduler;
 mod slot;
+mod supervision;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +42,7 @@ use super::{
 };
 use command::Command;
 use scheduler::Scheduler;
+use supervision::End;
 
 /// Bytes asked for when only the answer's kind is of interest.
 const PROBE_SIZE: i32 = 1024;
@@ -58,6 +61,7 @@ pub struct FetchEngine {
     lease: Option<Lease>,
     source: Arc<dyn MessageSource>,
     fetch_timeout: Duration,
+    end: End,
 }
 
 impl FetchEngine {
@@ -77,8 +81,9 @@ impl FetchEngine {
         let fenced = Arc::new(AtomicBool::new(false));
         let (fetch_timeout, lease) = (options.fetch_timeout, options.lease.clone());
         let scheduler = Scheduler::new(Arc::clone(&source), sink, storage, group, options, Arc::clone(&fenced));
-        tokio::spawn(scheduler.run(inbox));
-        Self { commands, fenced, lease, source, fetch_timeout }
+        let end = End::default();
+        tokio::spawn(supervision::run(scheduler, inbox, end.clone()));
+        Self { commands, fenced, lease, source, fetch_timeout, end }
     }
 
     /// Begins to read partitions, each from where its group stands; `max_size` is what a get asks for, in bytes. With a
@@ -229,14 +234,33 @@ impl FetchEngine {
         self.ask(|reply| Command::Stop { reply }).await.unwrap_or_default()
     }
 
+    /// What the engine has panicked with, if a fault of its own has ended it: nothing is read any more.
+    pub fn panicked(&self) -> Option<Arc<str>> {
+        self.end.panicked()
+    }
+
+    /// Waits for the end of the engine, and tells what it has panicked with if a fault of its own is the reason.
+    ///
+    /// Cancellation-safe.
+    pub async fn ended(&self) -> Option<Arc<str>> {
+        self.end.wait().await
+    }
+
     fn tell(&self, command: Command) -> Result<(), FetchError> {
-        self.commands.send(command).map_err(|_| FetchError::Stopped)
+        self.commands.send(command).map_err(|_| self.end.error())
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, FetchError> {
         let (reply, answer) = oneshot::channel();
         self.tell(command(reply))?;
-        answer.await.map_err(|_| FetchError::Stopped)
+        match answer.await {
+            Ok(answer) => Ok(answer),
+            Err(_) => {
+                // What a panic takes along goes before it is known.
+                self.end.wait().await;
+                Err(self.end.error())
+            }
+        }
     }
 }
 

@@ -409,7 +409,10 @@ impl Core {
 
     fn running(&self) -> Result<Arc<Running>, ClientError> {
         match &*lock(&self.state) {
-            State::Running(running) => Ok(Arc::clone(running)),
+            State::Running(running) => match running.panicked() {
+                None => Ok(Arc::clone(running)),
+                Some(panic) => Err(ConsumerError::Panicked(panic).into()),
+            },
             State::Subscribing(_) => Err(ConsumerError::NotStarted.into()),
             State::Ended => Err(ClientError::Shutdown(CONSUMER)),
         }
@@ -447,8 +450,7 @@ impl Core {
                     });
                     let seen = self.config.seen(&self.session.cluster_name());
                     let lease = Lease::new();
-                    let assignment =
-                        self.assignment(std::mem::take(subscriptions), storage, seen, Some(lease.clone()));
+                    let assignment = self.assignment(std::mem::take(subscriptions), storage, seen, Some(lease.clone()));
                     let membership =
                         Membership { group: self.config.group().clone(), consumer_id: self.id.clone(), topics };
                     let options = DriverOptions {
@@ -479,8 +481,10 @@ impl Core {
     }
 
     fn start_by_hand(&self, partitions: &[TopicPartition]) -> Result<Arc<Running>, ClientError> {
-        if let Ok(running) = self.running() {
-            return if running.is_member() { Err(ConsumerError::AssignedByGroup.into()) } else { Ok(running) };
+        match self.running() {
+            Err(ClientError::Consumer(ConsumerError::NotStarted)) => {}
+            Ok(running) if running.is_member() => return Err(ConsumerError::AssignedByGroup.into()),
+            result => return result,
         }
         self.begin(|subscriptions| {
             if let Some(of) = partitions.iter().find(|of| !subscriptions.contains_key(&of.topic)) {
@@ -579,3 +583,6 @@ impl fmt::Debug for Core {
         f.debug_struct("Consumer").field("id", &self.id).field("config", &self.config).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

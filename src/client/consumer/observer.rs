@@ -43,6 +43,9 @@ impl FetchObserver for Observer {
             FetchEvent::CommitFailed { of, error } | FetchEvent::LoadFailed { of, error } => {
                 ClientEvent::OffsetsUnavailable { of: (**of).clone(), error: error.clone() }
             }
+            FetchEvent::Panicked { panic } => {
+                ClientEvent::ConsumerPanicked { group: self.group.clone(), reason: panic.to_string() }
+            }
             FetchEvent::NotOwner { of } => ClientEvent::PartitionTaken { of: (**of).clone() },
             FetchEvent::Handled { .. } | FetchEvent::RejectFailed { .. } | FetchEvent::GetFailed { .. } => return,
         };

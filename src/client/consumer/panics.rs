@@ -1,8 +1,5 @@
 //! A panic of the application's code is an error of that code, not the end of a partition.
 
-use std::future::poll_fn;
-use std::task::Poll;
-
 use futures_core::future::BoxFuture;
 
 use crate::common::panics;
@@ -11,12 +8,8 @@ use crate::common::panics;
 ///
 /// # Errors
 /// What it panicked with.
-pub(super) async fn caught<T>(mut future: BoxFuture<'_, T>) -> Result<T, String> {
-    poll_fn(move |cx| match caught_call(|| future.as_mut().poll(cx)) {
-        Ok(poll) => poll.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
+pub(super) async fn caught<T>(future: BoxFuture<'_, T>) -> Result<T, String> {
+    panics::caught_async(future).await.map_err(of_listener)
 }
 
 /// Calls a function of the application.
@@ -24,7 +17,11 @@ pub(super) async fn caught<T>(mut future: BoxFuture<'_, T>) -> Result<T, String>
 /// # Errors
 /// What it panicked with.
 pub(super) fn caught_call<T>(call: impl FnOnce() -> T) -> Result<T, String> {
-    panics::caught(call).map_err(|panic| format!("the listener panicked: {panic}"))
+    panics::caught(call).map_err(of_listener)
+}
+
+fn of_listener(panic: String) -> String {
+    format!("the listener panicked: {panic}")
 }
 
 #[cfg(test)]

@@ -246,4 +246,22 @@ mod tests {
         assert!(taken.is_pending());
         assert_eq!(deliver.await.unwrap().0, Fed::Withdrawn);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_lies_in_the_stream_when_the_process_stands_still_is_not_taken_any_more() {
+        let lease = crate::zk::Lease::new();
+        let length = std::time::Duration::from_secs(9);
+        lease.renew(tokio::time::Instant::now(), length);
+        let (feed, mut stream) = stream(1);
+        let stop = Stop::new(Some(lease.term()));
+        let deliver = tokio::spawn(async move {
+            let fed = feed.deliver(message("t 0-0", 0), stop).await;
+            (fed, feed)
+        });
+        tokio::task::yield_now().await;
+        tokio::time::advance(length).await;
+        let taken = poll_fn(|cx| Poll::Ready(stream.poll(cx))).await;
+        assert!(taken.is_pending());
+        assert_eq!(deliver.await.unwrap().0, Fed::Withdrawn);
+    }
 }

@@ -1,11 +1,20 @@
 //! Messages for tests.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::fetch::ReceivedMessage;
-use crate::id::{MessageId, Offset, TopicName, TopicPartition};
+use super::assignment::Assignment;
+use super::dispatch::{Dispatch, Handler, OneByOne, Subscription};
+use super::observer::Observer;
+use super::reject::LogRejected;
+use super::source::BrokerSource;
+use super::stream::stream;
+use crate::client::session::Session;
+use crate::fetch::{FetchEngine, FetchEvent, FetchObserver, FetchOptions, NoStorage, ReceivedMessage};
+use crate::id::{GroupName, MessageId, Offset, TopicName, TopicPartition};
 
 /// `topic 0-3` as a value.
 pub(super) fn topic_partition(text: &str) -> TopicPartition {
@@ -24,4 +33,34 @@ pub(super) fn message(from: &str, offset: i64) -> ReceivedMessage {
         payload: Bytes::from_static(b"x"),
         redeliveries: 0,
     }
+}
+
+/// Stands in for a fault of the engine, whose task calls it: panics when a get fails.
+#[derive(Debug)]
+struct Fault(Observer);
+
+impl FetchObserver for Fault {
+    fn event(&self, event: &FetchEvent) {
+        assert!(!matches!(event, FetchEvent::GetFailed { .. }), "a fault");
+        self.0.event(event);
+    }
+}
+
+/// Reads a topic by an engine that ends by a fault as soon as it reads, since there is no broker.
+pub(super) fn faulty_assignment(session: &Arc<Session>, group: &GroupName, topic: &TopicName) -> Arc<Assignment> {
+    let (feed, _) = stream(1);
+    let handler = Handler::OneByOne(OneByOne::Stream(feed));
+    let subscriptions = HashMap::from([(topic.clone(), Subscription { max_size: 1024, filter: None, handler })]);
+    let dispatch = Arc::new(Dispatch::new(group.clone(), subscriptions, Arc::new(LogRejected), None));
+    let fault = Fault(Observer { session: Arc::clone(session), group: group.clone() });
+    let options = FetchOptions { observer: Some(Arc::new(fault)), ..FetchOptions::default() };
+    let source = Arc::new(BrokerSource::new(Arc::clone(session), group, Duration::from_secs(1)));
+    let engine = FetchEngine::start(source, dispatch.clone(), Arc::new(NoStorage), group.clone(), options);
+    Arc::new(Assignment {
+        engine: Arc::new(engine),
+        dispatch,
+        listener: None,
+        patience: Duration::from_secs(1),
+        at_the_end: Mutex::default(),
+    })
 }

@@ -128,7 +128,7 @@ impl Scheduler {
     }
 
     /// Runs until stopped, or until the handle is gone: then every task ends with it. A stop that has begun goes on.
-    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    pub(super) async fn run(mut self, commands: &mut mpsc::UnboundedReceiver<Command>) {
         let timer = sleep_until(Instant::now() + FAR);
         tokio::pin!(timer);
         let lease = self.options.lease.clone();

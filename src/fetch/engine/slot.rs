@@ -123,6 +123,11 @@ impl Slot {
         matches!(self.stage, Stage::Delivering { .. })
     }
 
+    /// Whether its session is known to live, as far as there is one.
+    pub(super) fn may_begin(&self) -> bool {
+        self.term.as_ref().is_none_or(Term::holds)
+    }
+
     /// Moves the position to the end of what the listener has handled so far. Returns how many messages that is.
     pub(super) fn apply_progress(&mut self) -> usize {
         let Stage::Delivering { batch, .. } = &self.stage else { return 0 };

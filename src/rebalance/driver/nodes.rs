@@ -8,7 +8,8 @@ use super::Membership;
 use crate::id::TopicPartition;
 use crate::zk::format::subscriptions;
 use crate::zk::{
-    Coordinator, CoordinatorError, Node, NodeKind, NodeStat, Root, SessionId, SessionState, Watch, is_owned_by, optional,
+    Coordinator, CoordinatorError, Node, NodeKind, NodeStat, Root, SessionId, SessionState, Watch, is_owned_by,
+    optional,
 };
 
 /// Attempts at one node that somebody else changes at the same time.
@@ -144,13 +145,11 @@ impl Nodes {
         for _ in 0..ATTEMPTS {
             self.present("delete", path)?;
             match optional(self.coordinator.get(path).await)? {
-                Some(node) if is_ours(&node) => {
-                    match self.coordinator.delete(path, Some(node.stat.version)).await {
-                        Ok(()) | Err(CoordinatorError::NoNode(_)) => return Ok(()),
-                        Err(CoordinatorError::BadVersion(_)) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
+                Some(node) if is_ours(&node) => match self.coordinator.delete(path, Some(node.stat.version)).await {
+                    Ok(()) | Err(CoordinatorError::NoNode(_)) => return Ok(()),
+                    Err(CoordinatorError::BadVersion(_)) => {}
+                    Err(error) => return Err(error),
+                },
                 _ => return Ok(()),
             }
         }

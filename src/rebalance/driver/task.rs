@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tracing::error;
 
 use super::confirm::Confirmation;
 use super::fence::Fence;
@@ -20,6 +21,7 @@ use super::state::{DriverState, JoinError, Phase, Rebalance};
 use super::view::View;
 use super::watches::Watches;
 use super::{DriverOptions, Membership};
+use crate::common::panics::{caught, caught_async};
 use crate::id::TopicPartition;
 use crate::rebalance::{Assignee, LoadBalanceStrategy};
 use crate::zk::{Backoff, Coordinator, CoordinatorError, Lease, Root, Session, SessionId, SessionState, Watch};
@@ -123,8 +125,28 @@ impl Task {
         }
     }
 
+    /// [Runs](Self::run). A panic is a fault of ours, which must not end in silence: who waits for the member would wait
+    /// for ever.
+    pub(super) async fn supervised(self, leave: CancellationToken, stop: CancellationToken) {
+        let (states, membership) = (self.states.clone(), Arc::clone(&self.membership));
+        let Err(panic) = caught_async(self.run(leave, stop)).await else { return };
+        error!(
+            group = %membership.group, consumer = membership.consumer_id, panic,
+            "the member of the consumer group has ended by a fault of its own; restart the process and report this: until \
+             then nobody reads its partitions"
+        );
+        states.send_modify(|state| {
+            *state = DriverState {
+                phase: Phase::Panicked(panic.into()),
+                rebalance: state.rebalance,
+                broker_changes: state.broker_changes,
+                ..DriverState::default()
+            };
+        });
+    }
+
     /// Runs until the member has left or could not join, or the driver is dropped.
-    pub(super) async fn run(mut self, leave: CancellationToken, stop: CancellationToken) {
+    async fn run(mut self, leave: CancellationToken, stop: CancellationToken) {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -337,6 +359,13 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         self.lease.end();
-        self.lose_everything();
+        // A second panic on the way out of a first one would end the process.
+        if let Err(panic) = caught(|| self.lose_everything()) {
+            error!(
+                group = %self.membership.group, consumer = self.membership.consumer_id, panic,
+                "the reader of the consumer group's member panicked when it lost its partitions; restart the process and \
+                 report this"
+            );
+        }
     }
 }

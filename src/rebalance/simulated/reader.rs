@@ -184,6 +184,11 @@ impl Reader {
         self.who.fenced.load(Ordering::Relaxed)
     }
 
+    /// Whether deliveries and commits may begin, as far as the session goes.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.who.lease.as_ref().is_none_or(Lease::holds)
+    }
+
     /// What happened to the partitions since the last time.
     pub(crate) fn log(&self) -> Vec<(Instant, &'static str, TopicPartition)> {
         std::mem::take(&mut self.who.log.lock().unwrap())
@@ -210,7 +215,12 @@ impl Reader {
 impl Assignee for Reader {
     fn assigned(&self, partitions: &[TopicPartition]) {
         self.each("assigned", partitions, |state, of| {
-            let reading = Reading { by: self.who.clone(), session: self.who.client.session_id(), term: self.who.lease.as_ref().map(Lease::term), releasing: false };
+            let reading = Reading {
+                by: self.who.clone(),
+                session: self.who.client.session_id(),
+                term: self.who.lease.as_ref().map(Lease::term),
+                releasing: false,
+            };
             let readers = state.reading.entry(of.clone()).or_default();
             if readers.insert(self.who.name.clone(), reading).is_some() {
                 state.wrong(&self.who, "assigned twice", of);

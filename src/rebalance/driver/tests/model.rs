@@ -49,7 +49,9 @@ fn run(members: usize, partitions: u32, schedules: u64) {
         let seed = seed * 1000 + u64::from(partitions) * 20 + u64::try_from(members).unwrap();
         excused += simulate(schedule(seed, members, partitions));
     }
-    println!("{excused} times two members read the same, since the service had ended the session of one of them before its time");
+    println!(
+        "{excused} times two members read the same, since the service had ended the session of one of them before its time"
+    );
 }
 
 /// How often two members read the same because the service had ended the session of one of them before its

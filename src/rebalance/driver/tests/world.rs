@@ -277,7 +277,8 @@ impl World {
         for (name, member) in &self.members {
             let state = member.driver.state().borrow().clone();
             let reads = member.reader.reads();
-            if !state.is_settled() || *state.owned != reads || member.reader.is_fenced() {
+            let is_held_up = member.reader.is_fenced() || !member.reader.may_begin();
+            if !state.is_settled() || *state.owned != reads || is_held_up {
                 return Err(format!("{name} reads {reads:?}, its driver is {state:?}"));
             }
         }
