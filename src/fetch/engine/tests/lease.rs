@@ -8,7 +8,7 @@ use tokio::time::{Instant, advance};
 use super::broker::Broker;
 use super::listener::Act;
 use super::rig::{Rig, options, rig_with};
-use crate::fetch::{FetchError, FetchOptions, ReceivedMessage};
+use crate::fetch::{FetchError, FetchOptions, ReceivedMessage, Released};
 use crate::zk::Lease;
 
 const LENGTH: Duration = Duration::from_secs(20);
@@ -67,6 +67,21 @@ async fn nothing_is_committed_before_the_session_is_confirmed() {
     assert!(matches!(rig.engine.commit().await, Err(FetchError::Fenced)));
     lease.renew(Instant::now(), LENGTH);
     rig.until(|rig| rig.storage.offset(0) == Some(30)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_with_nothing_to_commit_waits_for_no_session() {
+    let (rig, lease) = leased(|_| Act::Handle);
+    rig.broker.put(0, 1, 10);
+    lease.renew(Instant::now(), LENGTH);
+    rig.add([0], 1024).await;
+    rig.listener.until(|listener| listener.handled(0) == [1]).await;
+    rig.engine.commit().await.unwrap();
+    lease.end();
+    let start = Instant::now();
+    assert_eq!(rig.release([0]).await, Released::default());
+    assert_eq!(rig.engine.stop().await, Released::default());
+    assert!(start.elapsed() < Duration::from_millis(2), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
