@@ -52,6 +52,8 @@ const PROBE_SIZE: i32 = 1024;
 /// Every message is handled at least once, and an offset is stored only when everything before it was handled. A broker
 /// that cannot be reached stops its own partitions and no others; nothing is given up.
 ///
+/// Should it end by a fault of its own, every call fails with [`FetchError::Panicked`] from then on.
+///
 /// Nothing blocks when it is dropped: listeners are cancelled, and what was handled since the last commit is delivered again
 /// later. Call [`stop`](Self::stop) for a clean end.
 #[derive(Debug)]

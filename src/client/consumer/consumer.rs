@@ -38,7 +38,8 @@ const CONSUMER: &str = "Consumer";
 ///
 /// Clones are the same consumer. It works until [`shutdown`](Self::shutdown), or that of its factory; dropping it does not
 /// end it as long as the factory lives. A listener or handler that holds the consumer, or anything else of the factory, keeps
-/// the factory alive: then only a shutdown ends it.
+/// the factory alive: then only a shutdown ends it. Should a fault of this library end it, every call fails with
+/// [`ConsumerError::Panicked`] from then on.
 #[derive(Debug, Clone)]
 pub struct Consumer {
     core: Arc<Core>,

@@ -89,7 +89,8 @@ impl Readers {
     pub(crate) fn violations(&self) -> Vec<String> {
         let mut state = self.state.lock().unwrap();
         let all: Vec<_> = state.reading.keys().cloned().collect();
-        all.iter().for_each(|of| state.check(of));
+        // What lasts is counted when it begins.
+        all.iter().for_each(|of| state.check(of, false));
         std::mem::take(&mut state.violations)
     }
 
@@ -122,7 +123,7 @@ impl State {
         self.violations.push(format!("{}: {what} {of}", who.name));
     }
 
-    fn check(&mut self, of: &TopicPartition) {
+    fn check(&mut self, of: &TopicPartition, counts: bool) {
         let Some(readers) = self.reading.get(of) else { return };
         let awake: Vec<_> = readers.values().filter(|reading| reading.is_awake()).collect();
         if awake.len() < 2 {
@@ -135,11 +136,11 @@ impl State {
         let entitled =
             |is_excused: &dyn Fn(&Reading) -> bool| awake.iter().filter(|reading| !is_excused(reading)).count();
         if awake.iter().any(|reading| reading.by.is_java) {
-            self.with_java += 1;
+            self.with_java += usize::from(counts);
         } else if entitled(&lost_unawares) <= 1 {
-            self.excused += 1;
+            self.excused += usize::from(counts);
         } else if entitled(&|reading| lost_unawares(reading) || robbed_unawares(reading)) <= 1 {
-            self.robbed += 1;
+            self.robbed += usize::from(counts);
         } else {
             let names: Vec<_> = awake.iter().map(|reading| &reading.by.name).collect();
             self.violations.push(format!("{of} is read by {names:?}"));
@@ -207,7 +208,7 @@ impl Reader {
         for of in partitions {
             self.who.log.lock().unwrap().push((Instant::now(), what, of.clone()));
             change(&mut state, of);
-            state.check(of);
+            state.check(of, true);
         }
     }
 }

@@ -25,9 +25,9 @@ async fn a_consumer_that_has_ended_by_a_fault_says_so_at_every_call() {
         itself: Weak::clone(itself),
     });
     let consumer = Consumer { core, _handle: SessionHandle::new(session) };
-    running.read(&[of.clone()]);
-    engine.ended().await.unwrap();
     let some = [of.clone()];
+    running.read(&some);
+    engine.ended().await.unwrap();
     let results = [
         consumer.commit().await,
         consumer.pause(&some).await,
