@@ -174,6 +174,8 @@ pub enum Fault {
     Network,
     /// ZooKeeper, or the way to it.
     Coordinator,
+    /// This library: please report it.
+    Library,
 }
 
 impl ClientError {
@@ -208,7 +210,7 @@ impl ClientError {
             Self::Refused { status, .. } => matches!(*status, Status::FORBIDDEN | Status::ERROR | Status::UNAVAILABLE),
             Self::Cluster(ClusterError::Coordinator(error)) => !error.is_semantic(),
             Self::Cluster(ClusterError::Damaged { .. }) | Self::Unexpected { .. } => false,
-            _ => self.fault() != Fault::Caller,
+            _ => !matches!(self.fault(), Fault::Caller | Fault::Library),
         }
     }
 

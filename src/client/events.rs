@@ -50,6 +50,13 @@ pub enum ClientEvent {
         /// What it owns now.
         owned: Vec<TopicPartition>,
     },
+    /// A consumer has ended by a fault of this library: it reads nothing any more. Restart the process, and report the reason.
+    ConsumerPanicked {
+        /// Its group.
+        group: GroupName,
+        /// What was said.
+        reason: String,
+    },
     /// Another member turned out to own a partition: it is not read any more.
     PartitionTaken {
         /// The partition.

@@ -1,7 +1,11 @@
-//! Panics of code that is not ours: an application's hooks, called from tasks that others depend on.
+//! Panics: of code that is not ours, an application's hooks called from tasks that others depend on; and of our own in a
+//! task that runs as long as what it serves, which must not end in silence.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 
 /// Calls a function of the application.
 ///
@@ -9,6 +13,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// What it panicked with.
 pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| said(&*panic).to_owned())
+}
+
+/// Runs a future. After a panic it is not polled any more.
+///
+/// # Errors
+/// What it panicked with.
+pub(crate) async fn caught_async<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    let mut future = pin!(future);
+    poll_fn(move |cx| match caught(|| future.as_mut().poll(cx)) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
 }
 
 fn said(panic: &(dyn Any + Send)) -> &str {

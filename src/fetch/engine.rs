@@ -13,6 +13,7 @@
 //! | `hanging` | the name of a storage that does not answer |
 //! | `budget` | memory for what was fetched |
 //! | `outages` | which failures are told |
+//! | `supervision` | what is known when the task has ended by a panic |
 
 mod answer;
 mod budget;
@@ -26,6 +27,7 @@ mod outages;
 mod requests;
 mod scheduler;
 mod slot;
+mod supervision;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +36,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::id::{GroupName, Offset, TopicPartition};
+use crate::zk::Lease;
 use crate::zk::format::StoredOffset;
 
 use super::{
@@ -41,6 +44,7 @@ use super::{
 };
 use command::Command;
 use scheduler::Scheduler;
+use supervision::End;
 
 /// Bytes asked for when only the answer's kind is of interest.
 const PROBE_SIZE: i32 = 1024;
@@ -50,14 +54,18 @@ const PROBE_SIZE: i32 = 1024;
 /// Every message is handled at least once, and an offset is stored only when everything before it was handled. A broker
 /// that cannot be reached stops its own partitions and no others; nothing is given up.
 ///
+/// Should it end by a fault of its own, every call fails with [`FetchError::Panicked`] from then on.
+///
 /// Nothing blocks when it is dropped: listeners are cancelled, and what was handled since the last commit is delivered again
 /// later. Call [`stop`](Self::stop) for a clean end.
 #[derive(Debug)]
 pub struct FetchEngine {
     commands: mpsc::UnboundedSender<Command>,
     fenced: Arc<AtomicBool>,
+    lease: Option<Lease>,
     source: Arc<dyn MessageSource>,
     fetch_timeout: Duration,
+    end: End,
 }
 
 impl FetchEngine {
@@ -75,14 +83,15 @@ impl FetchEngine {
         let options = options.bounded();
         let (commands, inbox) = mpsc::unbounded_channel();
         let fenced = Arc::new(AtomicBool::new(false));
-        let fetch_timeout = options.fetch_timeout;
+        let (fetch_timeout, lease) = (options.fetch_timeout, options.lease.clone());
         let scheduler = Scheduler::new(Arc::clone(&source), sink, storage, group, options, Arc::clone(&fenced));
-        tokio::spawn(scheduler.run(inbox));
-        Self { commands, fenced, source, fetch_timeout }
+        let end = End::default();
+        tokio::spawn(supervision::run(scheduler, inbox, end.clone()));
+        Self { commands, fenced, lease, source, fetch_timeout, end }
     }
 
-    /// Begins to read partitions, each from where its group stands; `max_size` is what a get asks for, in bytes. Returns
-    /// before that is known. A partition that is here already goes on untouched.
+    /// Begins to read partitions, each from where its group stands; `max_size` is what a get asks for, in bytes. With a
+    /// [lease](FetchOptions::lease), they are those of the session that it is for now. Returns before anything is known. A partition that is here already goes on untouched.
     ///
     /// # Errors
     /// [`FetchError::Size`], [`FetchError::Stopped`].
@@ -90,7 +99,8 @@ impl FetchEngine {
         if max_size <= 0 {
             return Err(FetchError::Size(max_size));
         }
-        self.tell(Command::Add { of: of.to_vec(), size: max_size })
+        let term = self.lease.as_ref().map(Lease::term);
+        self.tell(Command::Add { of: of.to_vec(), size: max_size, term })
     }
 
     /// Gives partitions up in good order: gets end at once, running listeners may go on for
@@ -229,14 +239,39 @@ impl FetchEngine {
         self.ask(|reply| Command::Stop { reply }).await.unwrap_or_default()
     }
 
+    /// What the engine has panicked with, if a fault of its own has ended it: nothing is read any more.
+    pub fn panicked(&self) -> Option<Arc<str>> {
+        self.end.panicked()
+    }
+
+    /// Waits for the end of the engine, and tells what it has panicked with if a fault of its own is the reason.
+    ///
+    /// Cancellation-safe.
+    pub async fn ended(&self) -> Option<Arc<str>> {
+        self.end.wait().await
+    }
+
+    /// Stands in for a fault of ours: the task panics.
+    #[cfg(test)]
+    pub(crate) fn fault(&self) {
+        self.tell(Command::Fault).unwrap();
+    }
+
     fn tell(&self, command: Command) -> Result<(), FetchError> {
-        self.commands.send(command).map_err(|_| FetchError::Stopped)
+        self.commands.send(command).map_err(|_| self.end.error())
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, FetchError> {
         let (reply, answer) = oneshot::channel();
         self.tell(command(reply))?;
-        answer.await.map_err(|_| FetchError::Stopped)
+        match answer.await {
+            Ok(answer) => Ok(answer),
+            Err(_) => {
+                // What a panic takes along goes before it is known.
+                self.end.wait().await;
+                Err(self.end.error())
+            }
+        }
     }
 }
 

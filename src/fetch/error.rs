@@ -1,5 +1,7 @@
 //! What can go wrong when an engine is asked for something.
 
+use std::sync::Arc;
+
 use crate::id::TopicPartition;
 
 use super::SourceError;
@@ -10,6 +12,9 @@ pub enum FetchError {
     /// It was stopped.
     #[error("the consumer is stopped: make a new one")]
     Stopped,
+    /// A fault of this library ended it.
+    #[error("the consumer has ended by a fault of its own, restart the process and report this: {0}")]
+    Panicked(Arc<str>),
     /// The partition was not added, or is given up.
     #[error("partition {0} is not assigned to this consumer")]
     NotAssigned(TopicPartition),

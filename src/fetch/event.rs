@@ -134,6 +134,11 @@ pub enum FetchEvent {
         /// What was said.
         error: String,
     },
+    /// The engine has ended by a fault of its own: nothing is read any more.
+    Panicked {
+        /// What it said.
+        panic: Arc<str>,
+    },
     /// Another member owns the partition: it is given up as if lost.
     NotOwner {
         /// Where.

@@ -34,6 +34,7 @@ pub use offsets::{
 };
 pub use options::{FetchOptions, SeekTo};
 pub use seen::{MessageIdCache, RecentMessages};
+pub(crate) use sink::Stop;
 pub use sink::{Batch, MessageSink, ReceivedMessage, RejectError, Verdict};
 pub use source::{Fetched, Get, MessageSource, SourceError};
 pub use state::{PartitionState, PartitionStatus, Released};

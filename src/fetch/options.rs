@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::common::clock::bounded;
 use crate::id::Offset;
+use crate::zk::Lease;
 
 use super::event::FetchObserver;
 use super::request::RequestLimits;
@@ -48,6 +49,9 @@ pub struct FetchOptions {
     /// Begin at the end whatever is stored, whenever a partition is added (`alwaysConsumeFromMaxOffset`): what came in
     /// between is skipped, also after each hand-over between members.
     pub always_from_max: bool,
+    /// Tells before each delivery and each commit whether the session of the group's member is known to live: while it is
+    /// not, none begins. `None` without a group.
+    pub lease: Option<Lease>,
     /// Is told what happens.
     pub observer: Option<Arc<dyn FetchObserver>>,
 }
@@ -68,6 +72,7 @@ impl Default for FetchOptions {
             storage_timeout: Duration::from_secs(30),
             start: SeekTo::Earliest,
             always_from_max: false,
+            lease: None,
             observer: None,
         }
     }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::id::{MessageId, Offset, TopicPartition};
 use crate::message::Attribute;
+use crate::zk::Term;
 
 /// Takes messages, those of one partition one batch after the other, batches of several partitions at the same time.
 pub trait MessageSink: fmt::Debug + Send + Sync {
@@ -67,12 +68,41 @@ pub struct ReceivedMessage {
 pub struct Batch {
     messages: Vec<ReceivedMessage>,
     handled: AtomicUsize,
-    stopped: CancellationToken,
+    stop: Stop,
+}
+
+/// What keeps further messages of a batch from being begun.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stop {
+    token: CancellationToken,
+    /// The session in which the partition was assigned.
+    term: Option<Term>,
+}
+
+impl Stop {
+    /// For a partition that was assigned in this session, if any.
+    pub(crate) fn new(term: Option<Term>) -> Self {
+        Self { token: CancellationToken::new(), term }
+    }
+
+    /// Whether nothing more is to be begun. That the session is not known to live is noticed only by looking.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.token.is_cancelled() || self.term.as_ref().is_some_and(|term| !term.holds())
+    }
+
+    /// Returns when it is stopped on purpose. Cancellation-safe.
+    pub(crate) async fn cancelled(&self) {
+        self.token.cancelled().await;
+    }
+
+    pub(crate) fn cancel(&self) {
+        self.token.cancel();
+    }
 }
 
 impl Batch {
-    pub(crate) fn new(messages: Vec<ReceivedMessage>) -> Self {
-        Self { messages, handled: AtomicUsize::new(0), stopped: CancellationToken::new() }
+    pub(crate) fn new(messages: Vec<ReceivedMessage>, term: Option<Term>) -> Self {
+        Self { messages, handled: AtomicUsize::new(0), stop: Stop::new(term) }
     }
 
     /// All messages, in the order of the partition.
@@ -85,24 +115,25 @@ impl Batch {
         self.handled.fetch_max(count.min(self.messages.len()), Ordering::AcqRel);
     }
 
-    /// Whether no further message is to be begun: the partition is given up, paused, or read from elsewhere. Without that,
-    /// giving it up would take as long as the rest of the batch, or cancel a listener in the middle of it.
+    /// Whether no further message is to be begun: the partition is given up, paused, or read from elsewhere, or the session
+    /// of the group's member [is not known to live](crate::zk::Lease). Without the former, giving it up would take as long
+    /// as the rest of the batch, or cancel a listener in the middle of it. To be looked at before each message.
     pub fn is_stopped(&self) -> bool {
-        self.stopped.is_cancelled()
+        self.stop.is_stopped()
     }
 
-    /// Returns when it [is stopped](Self::is_stopped). Cancellation-safe.
+    /// Returns when the partition is given up, paused, or read from elsewhere. Cancellation-safe.
     pub async fn stopped(&self) {
-        self.stopped.cancelled().await;
+        self.stop.cancelled().await;
     }
 
-    /// What [`stopped`](Self::stopped) waits for.
-    pub(crate) fn stop_token(&self) -> CancellationToken {
-        self.stopped.clone()
+    /// What [`is_stopped`](Self::is_stopped) looks at.
+    pub(crate) fn stop_token(&self) -> Stop {
+        self.stop.clone()
     }
 
     pub(crate) fn stop(&self) {
-        self.stopped.cancel();
+        self.stop.cancel();
     }
 
     /// How many are handled.

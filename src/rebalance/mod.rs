@@ -21,7 +21,7 @@ mod order;
 mod plan;
 mod range;
 #[cfg(test)]
-mod simulated;
+pub(crate) mod simulated;
 mod strategy;
 #[cfg(test)]
 mod testing;

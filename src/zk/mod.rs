@@ -9,6 +9,7 @@
 //! | [`format`](mod@format) | node data |
 //! | [`Registration`] | keeps a broker's nodes as they should be |
 //! | [`Cluster`] | partitions of a topic, addresses of masters |
+//! | [`Lease`] | until when a session is known to live |
 //! | `local` | a ZooKeeper of our own for local mode; with the feature `broker` |
 
 mod backoff;
@@ -18,8 +19,12 @@ mod connect;
 mod coordinator;
 mod error;
 pub mod format;
+#[cfg(feature = "client")]
+mod lease;
 #[cfg(feature = "broker")]
 pub mod local;
+#[cfg(feature = "client")]
+mod ownership;
 mod paths;
 mod registration;
 
@@ -34,6 +39,10 @@ pub use coordinator::{
 #[cfg(feature = "client")]
 pub(crate) use error::optional;
 pub use error::{CoordinatorError, NotConnected};
+#[cfg(feature = "client")]
+pub use lease::{Lease, Term};
+#[cfg(feature = "client")]
+pub(crate) use ownership::is_owned_by;
 pub use paths::{InvalidRoot, Root, TopicChild, TopicTree, master_child};
 pub use registration::{
     COMPARE_PERIOD, DesiredState, IdConflict, Registration, RegistrationOptions, RegistrationState, TopicRegistration,

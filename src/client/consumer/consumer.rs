@@ -27,6 +27,7 @@ use crate::common::guard::lock;
 use crate::fetch::{FetchEngine, FetchOptions, MessageIdCache, NoStorage, OffsetStorage, SeekTo, ZooKeeperOffsets};
 use crate::id::{GroupName, Offset, Partition, TopicName, TopicPartition};
 use crate::rebalance::{Driver, DriverOptions, Membership};
+use crate::zk::Lease;
 
 /// Messages that a stream holds ready before its listeners wait, one a partition at most.
 const STREAM_READ_AHEAD: usize = 64;
@@ -38,7 +39,8 @@ const CONSUMER: &str = "Consumer";
 ///
 /// Clones are the same consumer. It works until [`shutdown`](Self::shutdown), or that of its factory; dropping it does not
 /// end it as long as the factory lives. A listener or handler that holds the consumer, or anything else of the factory, keeps
-/// the factory alive: then only a shutdown ends it.
+/// the factory alive: then only a shutdown ends it. Should a fault of this library end it, every call fails with
+/// [`ConsumerError::Panicked`] from then on.
 #[derive(Debug, Clone)]
 pub struct Consumer {
     core: Arc<Core>,
@@ -404,7 +406,10 @@ impl Core {
 
     fn running(&self) -> Result<Arc<Running>, ClientError> {
         match &*lock(&self.state) {
-            State::Running(running) => Ok(Arc::clone(running)),
+            State::Running(running) => match running.panicked() {
+                None => Ok(Arc::clone(running)),
+                Some(panic) => Err(ConsumerError::Panicked(panic).into()),
+            },
             State::Subscribing(_) => Err(ConsumerError::NotStarted.into()),
             State::Ended => Err(ClientError::Shutdown(CONSUMER)),
         }
@@ -441,11 +446,13 @@ impl Core {
                         Arc::new(ZooKeeperOffsets::new(Arc::clone(coordinator), root, self.id.clone()))
                     });
                     let seen = self.config.seen(&self.session.cluster_name());
-                    let assignment = self.assignment(std::mem::take(subscriptions), storage, seen);
+                    let lease = Lease::new();
+                    let assignment = self.assignment(std::mem::take(subscriptions), storage, seen, Some(lease.clone()));
                     let membership =
                         Membership { group: self.config.group().clone(), consumer_id: self.id.clone(), topics };
                     let options = DriverOptions {
                         connection_timeout: self.session.config().connection_timeout(),
+                        lease,
                         ..DriverOptions::default()
                     };
                     let driver = Driver::start(
@@ -460,7 +467,7 @@ impl Core {
                 }
                 (None, Some(partition)) => {
                     let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-                    let running = Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None));
+                    let running = Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None, None));
                     let of = topics.into_iter().map(|topic| TopicPartition { topic, partition });
                     running.read(&of.collect::<Vec<_>>());
                     Ok(running)
@@ -493,15 +500,17 @@ impl Core {
     }
 
     fn start_by_hand(&self, partitions: &[TopicPartition]) -> Result<Arc<Running>, ClientError> {
-        if let Ok(running) = self.running() {
-            return if running.is_member() { Err(ConsumerError::AssignedByGroup.into()) } else { Ok(running) };
+        match self.running() {
+            Err(ClientError::Consumer(ConsumerError::NotStarted)) => {}
+            Ok(running) if running.is_member() => return Err(ConsumerError::AssignedByGroup.into()),
+            result => return result,
         }
         self.begin(|subscriptions| {
             if let Some(of) = partitions.iter().find(|of| !subscriptions.contains_key(&of.topic)) {
                 return Err(ConsumerError::NoListener(of.topic.clone()));
             }
             let storage = self.storage.clone().unwrap_or_else(|| Arc::new(NoStorage));
-            Ok(Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None)))
+            Ok(Running::by_hand(self.assignment(std::mem::take(subscriptions), storage, None, None)))
         })
     }
 
@@ -530,6 +539,7 @@ impl Core {
         subscriptions: HashMap<TopicName, Subscription>,
         storage: Arc<dyn OffsetStorage>,
         seen: Option<Arc<dyn MessageIdCache>>,
+        lease: Option<Lease>,
     ) -> Arc<Assignment> {
         let group = self.config.group().clone();
         let dispatch = Arc::new(Dispatch::new(group.clone(), subscriptions, Arc::clone(&self.config.reject), seen));
@@ -538,7 +548,7 @@ impl Core {
             group: group.clone(),
             dispatch: Arc::clone(&dispatch),
         });
-        let options = FetchOptions { observer: Some(observer), ..self.options.clone() };
+        let options = FetchOptions { observer: Some(observer), lease, ..self.options.clone() };
         let source = Arc::new(BrokerSource::new(Arc::clone(&self.session), &group, options.fetch_timeout));
         let engine = Arc::new(FetchEngine::start(source, dispatch.clone(), storage, group, options));
         Arc::new(Assignment {
@@ -596,3 +606,6 @@ impl fmt::Debug for Core {
         f.debug_struct("Consumer").field("id", &self.id).field("config", &self.config).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,7 +68,11 @@ pub enum ConsumerError {
     NoPartition,
     /// It could not become a member of its group.
     #[error(transparent)]
-    Join(#[from] JoinError),
+    Join(JoinError),
+    /// A fault of this library has ended it; [`ClientEvent::ConsumerPanicked`](crate::client::ClientEvent::ConsumerPanicked)
+    /// told.
+    #[error("the consumer has ended by a fault of its own, restart the process and report this: {0}")]
+    Panicked(Arc<str>),
     /// The engine refused.
     #[error(transparent)]
     Fetch(Arc<FetchError>),
@@ -98,7 +102,19 @@ pub enum ConsumerError {
 
 impl From<FetchError> for ConsumerError {
     fn from(error: FetchError) -> Self {
-        Self::Fetch(Arc::new(error))
+        match error {
+            FetchError::Panicked(panic) => Self::Panicked(panic),
+            error => Self::Fetch(Arc::new(error)),
+        }
+    }
+}
+
+impl From<JoinError> for ConsumerError {
+    fn from(error: JoinError) -> Self {
+        match error {
+            JoinError::Panicked(panic) => Self::Panicked(panic),
+            error => Self::Join(error),
+        }
     }
 }
 
@@ -115,6 +131,7 @@ impl ConsumerError {
                 _ => Fault::Caller,
             },
             Self::Damaged { .. } => Fault::Broker,
+            Self::Panicked(_) => Fault::Library,
             _ => Fault::Caller,
         }
     }

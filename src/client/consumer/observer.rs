@@ -46,6 +46,9 @@ impl FetchObserver for Observer {
             FetchEvent::CommitFailed { of, error } | FetchEvent::LoadFailed { of, error } => {
                 ClientEvent::OffsetsUnavailable { of: (**of).clone(), error: error.clone() }
             }
+            FetchEvent::Panicked { panic } => {
+                ClientEvent::ConsumerPanicked { group: self.group.clone(), reason: panic.to_string() }
+            }
             FetchEvent::NotOwner { of } => ClientEvent::PartitionTaken { of: (**of).clone() },
             FetchEvent::RejectFailed { of, offset, error, is_new: true } => {
                 ClientEvent::RejectFailed { from: (**of).clone(), offset: *offset, error: error.clone() }

@@ -1,8 +1,5 @@
 //! A panic of the application's code is an error of that code, not the end of a partition.
 
-use std::future::poll_fn;
-use std::task::Poll;
-
 use futures_core::future::BoxFuture;
 
 use crate::common::panics;
@@ -11,12 +8,8 @@ use crate::common::panics;
 ///
 /// # Errors
 /// What it panicked with.
-pub(super) async fn caught<T>(mut future: BoxFuture<'_, T>) -> Result<T, String> {
-    poll_fn(move |cx| match panics::caught(|| future.as_mut().poll(cx)) {
-        Ok(poll) => poll.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-    .await
+pub(super) async fn caught<T>(future: BoxFuture<'_, T>) -> Result<T, String> {
+    panics::caught_async(future).await
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
@@ -13,7 +12,8 @@ use crate::client::session::Session;
 use crate::common::guard::lock;
 use crate::fetch::{FetchEngine, FetchError, SeekTo};
 use crate::id::{GroupName, TopicPartition};
-use crate::rebalance::{Driver, DriverState, Left};
+use crate::rebalance::driver::Phase;
+use crate::rebalance::{Driver, Left};
 
 /// The engine, and who tells it what to read.
 pub(super) struct Running {
@@ -23,7 +23,7 @@ pub(super) struct Running {
 }
 
 enum Chosen {
-    ByGroup { driver: Driver, _reports: AbortOnDropHandle<()> },
+    ByGroup { driver: Arc<Driver>, _reports: AbortOnDropHandle<()> },
     ByHand(ByHand),
 }
 
@@ -42,13 +42,23 @@ impl Running {
         assignment: Arc<Assignment>,
         driver: Driver,
     ) -> Self {
-        let reports = tokio::spawn(report(Arc::clone(session), group.clone(), driver.state()));
+        let (driver, engine) = (Arc::new(driver), Arc::clone(&assignment.engine));
+        let reports = tokio::spawn(report(Arc::clone(session), group.clone(), Arc::clone(&driver), engine));
         let chosen = Chosen::ByGroup { driver, _reports: AbortOnDropHandle::new(reports) };
         Self { engine: Arc::clone(&assignment.engine), assignment, chosen }
     }
 
     pub(super) fn by_hand(assignment: Arc<Assignment>) -> Self {
         Self { engine: Arc::clone(&assignment.engine), assignment, chosen: Chosen::ByHand(ByHand::default()) }
+    }
+
+    /// What was said when a fault of this library ended the driver or the engine.
+    pub(super) fn panicked(&self) -> Option<Arc<str>> {
+        let driver = match &self.chosen {
+            Chosen::ByGroup { driver, .. } => driver.panicked(),
+            Chosen::ByHand(_) => None,
+        };
+        self.engine.panicked().or(driver)
     }
 
     pub(super) fn is_member(&self) -> bool {
@@ -123,6 +133,9 @@ impl Running {
         };
         let last = self.engine.stop().await;
         let by_group = self.assignment.released_at_the_end();
+        if let Some(panic) = self.panicked() {
+            return Err(ConsumerError::Panicked(panic));
+        }
         let not_committed = by_group.not_committed.len() + last.not_committed.len();
         let cancelled = by_group.cancelled.len() + last.cancelled.len();
         if not_committed + cancelled > 0 {
@@ -139,11 +152,28 @@ impl Running {
     }
 }
 
-/// Turns what the driver shows into events, and has the addresses of brokers read again when those change.
-async fn report(session: Arc<Session>, group: GroupName, mut states: watch::Receiver<DriverState>) {
+/// Turns what the driver shows into events, and has the addresses of brokers read again when those change. An engine that
+/// has ended by a fault takes the member out of the group: others are to read its partitions.
+async fn report(session: Arc<Session>, group: GroupName, driver: Arc<Driver>, engine: Arc<FetchEngine>) {
+    let mut states = driver.state();
     let (mut told, mut changes) = (0, 0);
-    while states.changed().await.is_ok() {
+    let mut reads = true;
+    loop {
+        tokio::select! {
+            changed = states.changed() => if changed.is_err() {
+                return;
+            },
+            panicked = engine.ended(), if reads => {
+                reads = false;
+                if panicked.is_some() {
+                    driver.leave().await;
+                }
+            }
+        }
         let state = states.borrow_and_update().clone();
+        if let Phase::Panicked(panic) = &state.phase {
+            return session.emit(ClientEvent::ConsumerPanicked { group, reason: panic.to_string() });
+        }
         if std::mem::replace(&mut changes, state.broker_changes) != state.broker_changes {
             session.brokers_changed();
         }
@@ -155,3 +185,6 @@ async fn report(session: Arc<Session>, group: GroupName, mut states: watch::Rece
         session.emit(ClientEvent::Rebalanced { group: group.clone(), owned: state.owned.iter().cloned().collect() });
     }
 }
+
+#[cfg(test)]
+mod tests;

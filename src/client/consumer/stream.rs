@@ -9,10 +9,9 @@ use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
 use super::listener::Action;
-use crate::fetch::ReceivedMessage;
+use crate::fetch::{ReceivedMessage, Stop};
 
 /// The messages of a topic, each to be answered before the next one of its partition comes.
 ///
@@ -30,7 +29,7 @@ pub struct Delivery {
     message: ReceivedMessage,
     answer: oneshot::Sender<Action>,
     place: Place,
-    stopped: CancellationToken,
+    stopped: Stop,
 }
 
 /// Where a message is on its way through the stream.
@@ -63,8 +62,9 @@ impl MessageStream {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
         loop {
             match ready!(self.deliveries.poll_recv(cx)) {
-                // Whoever has paused or gone elsewhere gets nothing of before, also if the feed has not noticed yet.
-                Some(delivery) if delivery.stopped.is_cancelled() => _ = delivery.place.moves_to(Place::WITHDRAWN),
+                // Whoever has paused or gone elsewhere gets nothing of before, also if the feed has not noticed yet. Nor
+                // does a process that stood still; the feed hears of it by the message that goes.
+                Some(delivery) if delivery.stopped.is_stopped() => _ = delivery.place.moves_to(Place::WITHDRAWN),
                 Some(delivery) if !delivery.place.moves_to(Place::TAKEN) => {}
                 next => return Poll::Ready(next),
             }
@@ -141,7 +141,7 @@ pub(super) enum Fed {
 impl StreamFeed {
     /// Hands a message to the stream and waits for its answer. What the application has not taken out of the stream when
     /// `stop` comes is withdrawn.
-    pub(super) async fn deliver(&self, message: ReceivedMessage, stop: CancellationToken) -> Fed {
+    pub(super) async fn deliver(&self, message: ReceivedMessage, stop: Stop) -> Fed {
         let (answer, mut answered) = oneshot::channel();
         let place = Place::default();
         let delivery = Delivery { message, answer, place: place.clone(), stopped: stop.clone() };
@@ -190,7 +190,7 @@ mod tests {
         });
         let mut actions = Vec::new();
         for offset in 0..4 {
-            actions.push(feed.deliver(message("t 0-0", offset), CancellationToken::new()).await);
+            actions.push(feed.deliver(message("t 0-0", offset), Stop::default()).await);
         }
         let stream = reader.await.unwrap();
         let retry = |text: &str| Action::Retry(text.to_owned());
@@ -198,13 +198,13 @@ mod tests {
         let expected = [Action::Ack, retry("again"), reject, retry("dropped without an answer")];
         assert_eq!(actions, expected.map(Fed::Answered));
         drop(stream);
-        assert_eq!(feed.deliver(message("t 0-0", 4), CancellationToken::new()).await, Fed::Gone);
+        assert_eq!(feed.deliver(message("t 0-0", 4), Stop::default()).await, Fed::Gone);
     }
 
     #[tokio::test]
     async fn messages_that_lie_in_a_dropped_stream_are_not_counted_as_failures() {
         let (feed, stream) = stream(1);
-        let deliver = tokio::spawn(async move { feed.deliver(message("t 0-0", 0), CancellationToken::new()).await });
+        let deliver = tokio::spawn(async move { feed.deliver(message("t 0-0", 0), Stop::default()).await });
         tokio::task::yield_now().await;
         drop(stream);
         assert_eq!(deliver.await.unwrap(), Fed::Gone);
@@ -213,13 +213,13 @@ mod tests {
     #[tokio::test]
     async fn a_message_that_nobody_has_taken_is_withdrawn_and_one_in_hand_is_waited_for() {
         let (feed, mut stream) = stream(1);
-        let stop = CancellationToken::new();
+        let stop = Stop::default();
         stop.cancel();
         // One lies in the stream, one does not fit into it.
         for offset in 0..2 {
             assert_eq!(feed.deliver(message("t 0-0", offset), stop.clone()).await, Fed::Withdrawn);
         }
-        let stop = CancellationToken::new();
+        let stop = Stop::default();
         let stopped = stop.clone();
         let deliver = tokio::spawn(async move { feed.deliver(message("t 0-0", 2), stopped).await });
         let delivery = stream.next().await.unwrap();
@@ -233,7 +233,7 @@ mod tests {
     #[tokio::test]
     async fn a_message_that_lies_in_the_stream_when_it_is_stopped_is_not_taken_any_more_and_has_not_failed() {
         let (feed, mut stream) = stream(1);
-        let stop = CancellationToken::new();
+        let stop = Stop::default();
         let stopped = stop.clone();
         let deliver = tokio::spawn(async move {
             let fed = feed.deliver(message("t 0-0", 0), stopped).await;
@@ -242,6 +242,24 @@ mod tests {
         tokio::task::yield_now().await;
         // The feed's own task has no turn in between.
         stop.cancel();
+        let taken = poll_fn(|cx| Poll::Ready(stream.poll(cx))).await;
+        assert!(taken.is_pending());
+        assert_eq!(deliver.await.unwrap().0, Fed::Withdrawn);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_message_that_lies_in_the_stream_when_the_process_stands_still_is_not_taken_any_more() {
+        let lease = crate::zk::Lease::new();
+        let length = std::time::Duration::from_secs(9);
+        lease.renew(tokio::time::Instant::now(), length);
+        let (feed, mut stream) = stream(1);
+        let stop = Stop::new(Some(lease.term()));
+        let deliver = tokio::spawn(async move {
+            let fed = feed.deliver(message("t 0-0", 0), stop).await;
+            (fed, feed)
+        });
+        tokio::task::yield_now().await;
+        tokio::time::advance(length).await;
         let taken = poll_fn(|cx| Poll::Ready(stream.poll(cx))).await;
         assert!(taken.is_pending());
         assert_eq!(deliver.await.unwrap().0, Fed::Withdrawn);

@@ -5,12 +5,18 @@ use tokio::sync::oneshot;
 use crate::fetch::state::{PartitionState, Released};
 use crate::fetch::{FetchError, SeekTo};
 use crate::id::TopicPartition;
+use crate::zk::Term;
 
 #[derive(Debug)]
 pub(super) enum Command {
+    /// Stands in for a fault of ours: the task panics.
+    #[cfg(test)]
+    Fault,
     Add {
         of: Vec<TopicPartition>,
         size: i32,
+        /// The session in which they were assigned.
+        term: Option<Term>,
     },
     Release {
         of: Vec<TopicPartition>,

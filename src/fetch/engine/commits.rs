@@ -121,6 +121,10 @@ impl Commits {
     }
 }
 
+fn unconfirmed() -> CommitError {
+    CommitError::Failed(FetchError::Fenced.into())
+}
+
 impl Scheduler {
     /// The periodic commit, at a fixed rate; a period that was missed is left out.
     pub(super) fn tick(&mut self, now: Instant) {
@@ -153,8 +157,12 @@ impl Scheduler {
                 .iter()
                 .map(|entry| OffsetCommit { of: TopicPartition::clone(&entry.of), offset: entry.offset })
                 .collect();
-            let (storage, group) = (Arc::clone(&self.storage), self.group.clone());
+            let (storage, group, lease) = (Arc::clone(&self.storage), self.group.clone(), self.options.lease.clone());
             let task = self.spawn(Work::Commit, async move {
+                // The process may have stood still since the task was started.
+                if lease.is_some_and(|lease| !lease.holds()) {
+                    return Done::Committed(commits.iter().map(|_| Err(unconfirmed())).collect());
+                }
                 let results = storage.commit(&group, &commits).await;
                 let told = |error| match error {
                     CommitError::Failed(error) => CommitError::Failed(as_text(error)),

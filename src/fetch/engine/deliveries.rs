@@ -41,6 +41,8 @@ impl Delivered {
 async fn deliver(sink: Arc<dyn MessageSink>, batch: Arc<Batch>, rejection: Option<String>) -> Delivered {
     let reason = match rejection {
         Some(reason) => reason,
+        // The process may have stood still since the task was started.
+        None if batch.is_stopped() => return Delivered::Stopped,
         None => match sink.deliver(&batch).await {
             Verdict::Done => return Delivered::All,
             _ if batch.handled_count() == batch.messages().len() => return Delivered::All,
@@ -59,11 +61,12 @@ async fn deliver(sink: Arc<dyn MessageSink>, batch: Arc<Batch>, rejection: Optio
 }
 
 impl Scheduler {
-    /// Starts listeners as long as runners are free. A partition whose earlier listener still runs waits for it, and others
-    /// go before it.
+    /// Starts listeners as long as runners are free. A partition whose earlier listener still runs waits for it, and one of
+    /// an earlier session waits to be lost; others go before it.
     pub(super) fn start_deliveries(&mut self) {
         while self.busy.len() < self.options.runners.get() && !self.is_fenced() {
-            let Some(place) = self.ready.iter().position(|of| !self.busy.contains(of)) else { return };
+            let may_begin = |of: &Key| !self.busy.contains(of) && self.slots.get(&**of).is_none_or(Slot::may_begin);
+            let Some(place) = self.ready.iter().position(may_begin) else { return };
             let Some(of) = self.ready.remove(place) else { return };
             self.start_delivery(&of);
         }

@@ -260,7 +260,7 @@ impl Scheduler {
         }
         self.budget.add(length);
         let count = messages.len();
-        let batch = Arc::new(Batch::new(messages));
+        let batch = Arc::new(Batch::new(messages, slot.term.clone()));
         slot.stage = Stage::Ready(Fetched { batch, bytes: length, undeliverable });
         self.ready.push_back(Arc::clone(of));
         self.tell(&FetchEvent::Received { of: Arc::clone(of), messages: count, bytes: length });

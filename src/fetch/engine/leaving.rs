@@ -99,15 +99,18 @@ impl Scheduler {
             if !running.is_empty() && now < release.deadline {
                 return;
             }
+            if release.of.iter().all(|of| self.is_saved(of)) {
+                // Also while fenced: there is nothing to wait for.
+                release.phase = Phase::Over;
+                return;
+            }
             release.phase = Phase::Committing;
             self.commits.want(Some(release.of.clone()), Then::Release(release.number));
         }
         let in_vain = release.phase == Phase::Committing && self.is_fenced() && now >= release.deadline;
         if in_vain && self.commits.withdraw(release.number) {
             for of in &release.of {
-                self.apply_progress(of);
-                let request = self.slots.get(&**of).and_then(|slot| slot.request.as_ref());
-                if request.is_some_and(FetchRequest::is_unsaved) {
+                if !self.is_saved(of) {
                     release.report.not_committed.push(Arc::clone(of));
                 }
             }
@@ -117,6 +120,13 @@ impl Scheduler {
             // Nothing is due before the commit's end, or the end of the fence.
             release.deadline = now + self.options.drain_timeout.max(CANCEL_GRACE);
         }
+    }
+
+    /// Whether everything that was handled of a partition is stored, and nothing is on its way there.
+    fn is_saved(&mut self, of: &Key) -> bool {
+        self.apply_progress(of);
+        let request = self.slots.get(&**of).and_then(|slot| slot.request.as_ref());
+        !request.is_some_and(FetchRequest::is_unsaved) && !self.commits.concerns(of)
     }
 
     fn is_delivering(&self, of: &Key) -> bool {
@@ -136,12 +146,11 @@ impl Scheduler {
         let now = Instant::now();
         for of in &release.of {
             // Another release of the same partition may have ended before, and the partition may be back since.
-            let Some(again) = self.slots.get(&**of).filter(|slot| slot.leaving).map(|slot| slot.again) else {
-                continue;
-            };
+            let Some(slot) = self.slots.get_mut(&**of).filter(|slot| slot.leaving) else { continue };
+            let again = slot.again.take();
             self.forget(of, false);
-            if let Some(size) = again {
-                self.add(of, size, now);
+            if let Some((size, term)) = again {
+                self.add(of, size, term, now);
             }
         }
         if let Some(reply) = release.reply.take() {

@@ -9,6 +9,7 @@ use tracing::info;
 use crate::fetch::state::{PartitionState, Released};
 use crate::fetch::{FetchError, SeekTo};
 use crate::id::TopicPartition;
+use crate::zk::Term;
 
 use super::command::Command;
 use super::commits::Then;
@@ -20,10 +21,10 @@ impl Scheduler {
         let now = Instant::now();
         // A caller that is gone has no use for the answer.
         match command {
-            Command::Add { of, size } => {
+            Command::Add { of, size, term } => {
                 if !self.stopping {
                     for of in &of {
-                        self.add(of, size, now);
+                        self.add(of, size, term.clone(), now);
                     }
                 }
             }
@@ -45,18 +46,20 @@ impl Scheduler {
                 let _caller_gone = reply.send(self.states(of.as_ref()));
             }
             Command::Stop { reply } => self.stop(reply),
+            #[cfg(test)]
+            Command::Fault => panic!("a fault"),
         }
     }
 
     /// Takes a partition in; one that is here already stays as it is, one that leaves comes back when it has left.
-    pub(super) fn add(&mut self, of: &TopicPartition, size: i32, now: Instant) {
+    pub(super) fn add(&mut self, of: &TopicPartition, size: i32, term: Option<Term>, now: Instant) {
         if let Some(slot) = self.slots.get_mut(of) {
-            slot.again = slot.leaving.then_some(size);
+            slot.again = slot.leaving.then_some((size, term));
             return;
         }
         self.incarnations += 1;
         let key = Arc::new(of.clone());
-        self.slots.insert(Arc::clone(&key), Slot::new(self.incarnations, size));
+        self.slots.insert(Arc::clone(&key), Slot::new(self.incarnations, size, term));
         self.schedule(&key, now);
     }
 

@@ -1,6 +1,7 @@
 //! The task that decides what is done next. It never waits for anything but news.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::fetch::queue::FetchRequestQueue;
 use crate::fetch::request::RequestLimits;
 use crate::fetch::{CommitError, FetchOptions, MessageSink, MessageSource, OffsetStorage, SourceError, StorageError};
 use crate::id::{GroupName, Offset, TopicPartition};
+use crate::zk::Lease;
 use crate::zk::format::StoredOffset;
 
 use super::answer::Answer;
@@ -94,6 +96,13 @@ pub(super) fn as_text(error: Box<dyn std::error::Error + Send + Sync>) -> Box<dy
     error.to_string().into()
 }
 
+async fn renewed(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.renewed().await,
+        None => pending().await,
+    }
+}
+
 impl Scheduler {
     pub(super) fn new(
         source: Arc<dyn MessageSource>,
@@ -130,9 +139,10 @@ impl Scheduler {
     }
 
     /// Runs until stopped, or until the handle is gone: then every task ends with it. A stop that has begun goes on.
-    pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+    pub(super) async fn run(mut self, commands: &mut mpsc::UnboundedReceiver<Command>) {
         let timer = sleep_until(Instant::now() + FAR);
         tokio::pin!(timer);
+        let lease = self.options.lease.clone();
         let mut has_handle = true;
         loop {
             self.proceed(Instant::now());
@@ -156,6 +166,8 @@ impl Scheduler {
                         self.joined(joined);
                     }
                 }
+                // Whatever has waited for it goes on with the next turn.
+                () = renewed(lease.as_ref()) => {}
                 () = &mut timer => {}
             }
         }
@@ -181,8 +193,9 @@ impl Scheduler {
         times.min().unwrap_or_else(|| Instant::now() + FAR)
     }
 
+    /// Whether no delivery and no commit may begin.
     pub(super) fn is_fenced(&self) -> bool {
-        self.fenced.load(Ordering::SeqCst)
+        self.fenced.load(Ordering::SeqCst) || self.options.lease.as_ref().is_some_and(|lease| !lease.holds())
     }
 
     pub(super) fn spawn(

@@ -10,6 +10,7 @@ use crate::fetch::request::FetchRequest;
 use crate::fetch::state::{PartitionState, PartitionStatus};
 use crate::fetch::{Batch, SeekTo};
 use crate::id::TopicPartition;
+use crate::zk::Term;
 use crate::zk::format::StoredOffset;
 
 /// A partition's name, shared by everything that concerns it.
@@ -21,6 +22,8 @@ pub(super) struct Slot {
     /// Distinguishes it from an earlier stay of the same partition.
     pub(super) incarnation: u64,
     pub(super) size: i32,
+    /// The session in which it was assigned.
+    pub(super) term: Option<Term>,
     /// `None` until the stored offset was read.
     pub(super) request: Option<FetchRequest>,
     /// Pause before the next attempt to read the stored offset.
@@ -30,8 +33,8 @@ pub(super) struct Slot {
     pub(super) paused: bool,
     /// It is being released: nothing new begins.
     pub(super) leaving: bool,
-    /// It was added again while it was leaving, with this size.
-    pub(super) again: Option<i32>,
+    /// It was added again while it was leaving, with this size and in this session.
+    pub(super) again: Option<(i32, Option<Term>)>,
     /// The last get or load failed.
     pub(super) failing: bool,
     /// The log tells that the stored offset cannot be read.
@@ -80,10 +83,11 @@ pub(super) struct Fetched {
 }
 
 impl Slot {
-    pub(super) fn new(incarnation: u64, size: i32) -> Self {
+    pub(super) fn new(incarnation: u64, size: i32, term: Option<Term>) -> Self {
         Self {
             incarnation,
             size,
+            term,
             request: None,
             load_delay: Duration::ZERO,
             committed: None,
@@ -117,6 +121,11 @@ impl Slot {
 
     pub(super) fn is_delivering(&self) -> bool {
         matches!(self.stage, Stage::Delivering { .. })
+    }
+
+    /// Whether its session is known to live, as far as there is one.
+    pub(super) fn may_begin(&self) -> bool {
+        self.term.as_ref().is_none_or(Term::holds)
     }
 
     /// Moves the position to the end of what the listener has handled so far. Returns how many messages that is.

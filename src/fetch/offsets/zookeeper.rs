@@ -18,7 +18,7 @@ use tracing::warn;
 use crate::common::guard::lock;
 use crate::id::{GroupName, TopicPartition};
 use crate::zk::format::{InvalidData, StoredOffset};
-use crate::zk::{Coordinator, CoordinatorError, Node, NodeKind, Root, SessionState};
+use crate::zk::{Coordinator, CoordinatorError, Node, NodeKind, Root, SessionState, is_owned_by};
 
 use super::{CommitError, OffsetCommit, OffsetStorage, StorageError};
 
@@ -249,14 +249,14 @@ impl Shared {
         Ok(false)
     }
 
-    /// Whether the owner node is of this consumer and of its present session.
+    /// Whether the owner node makes this consumer the owner in its present session.
     async fn owns(&self, group: &GroupName, of: &TopicPartition, path: &str) -> Result<bool, ZooKeeperOffsetError> {
         let Some(owner) = self.read(&self.root.owner(group, of)).await? else { return Ok(false) };
         let session = match *self.coordinator.session().borrow() {
             SessionState::Connected(session) | SessionState::Disconnected(session) => session.id,
             _ => return Err(ZooKeeperOffsetError::NoSession { path: path.to_owned() }),
         };
-        Ok(owner.data == self.consumer_id.as_bytes() && owner.stat.ephemeral_owner == Some(session))
+        Ok(is_owned_by(&owner, &self.consumer_id, session))
     }
 
     async fn read(&self, path: &str) -> Result<Option<Node>, CoordinatorError> {

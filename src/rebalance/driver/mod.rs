@@ -5,6 +5,7 @@
 //! counts as the member's own only if it belongs to the present session. Whatever fails is tried again, for ever, with
 //! back-off.
 
+mod confirm;
 mod fence;
 mod holdings;
 mod leaving;
@@ -28,7 +29,7 @@ use super::assignee::Assignee;
 use super::strategy::LoadBalanceStrategy;
 use crate::common::clock::bounded;
 use crate::id::{GroupName, TopicName, TopicPartition};
-use crate::zk::{Coordinator, Root};
+use crate::zk::{Coordinator, Lease, Root};
 
 use task::Task;
 
@@ -66,6 +67,9 @@ pub struct DriverOptions {
     pub unclaimed_after: Duration,
     /// See [`REMOVE_TIMEOUT`].
     pub remove_timeout: Duration,
+    /// Tells who reads, before each delivery and each commit, whether the member's session is known to live. The driver
+    /// renews it.
+    pub lease: Lease,
 }
 
 impl DriverOptions {
@@ -76,6 +80,7 @@ impl DriverOptions {
             compare_period: bounded(self.compare_period),
             unclaimed_after: bounded(self.unclaimed_after),
             remove_timeout: bounded(self.remove_timeout),
+            lease: self.lease,
         }
     }
 }
@@ -87,6 +92,7 @@ impl Default for DriverOptions {
             compare_period: COMPARE_PERIOD,
             unclaimed_after: UNCLAIMED_AFTER,
             remove_timeout: REMOVE_TIMEOUT,
+            lease: Lease::new(),
         }
     }
 }
@@ -119,7 +125,7 @@ impl Driver {
         let (sender, states) = watch::channel(DriverState::default());
         let (leave, stop) = (CancellationToken::new(), CancellationToken::new());
         let task = Task::new(coordinator, root, membership, strategy, assignee, options, sender);
-        tokio::spawn(task.run(leave.clone(), stop.clone()));
+        tokio::spawn(task.supervised(leave.clone(), stop.clone()));
         Self { states, leave, _stop_when_dropped: stop.drop_guard() }
     }
 
@@ -134,6 +140,7 @@ impl Driver {
         let decided = |state: &DriverState| !matches!(state.phase, Phase::Joining | Phase::Leaving);
         match states.wait_for(decided).await.as_deref() {
             Ok(DriverState { phase: Phase::Failed(error), .. }) => Err(error.clone()),
+            Ok(DriverState { phase: Phase::Panicked(panic), .. }) => Err(JoinError::Panicked(Arc::clone(panic))),
             Ok(DriverState { phase: Phase::Left(_), .. }) | Err(_) => Err(JoinError::Left),
             Ok(_) => Ok(()),
         }
@@ -154,6 +161,14 @@ impl Driver {
         self.states.borrow().wanted.clone()
     }
 
+    /// What the driver has panicked with, if a fault of this library has ended it.
+    pub fn panicked(&self) -> Option<Arc<str>> {
+        match &self.states.borrow().phase {
+            Phase::Panicked(panic) => Some(Arc::clone(panic)),
+            _ => None,
+        }
+    }
+
     /// Releases every partition, then removes the member's nodes; the watches go too. Takes as long as the assignee takes
     /// to release, and [`DriverOptions::remove_timeout`] more at most. A second call waits for the same.
     ///
@@ -161,9 +176,12 @@ impl Driver {
     pub async fn leave(&self) -> Left {
         self.leave.cancel();
         let mut states = self.states.clone();
-        let gone = |state: &DriverState| matches!(state.phase, Phase::Left(_) | Phase::Failed(_));
+        let gone = |state: &DriverState| matches!(state.phase, Phase::Left(_) | Phase::Failed(_) | Phase::Panicked(_));
         match states.wait_for(gone).await.as_deref() {
             Ok(DriverState { phase: Phase::Left(left), .. }) => left.clone(),
+            Ok(DriverState { phase: Phase::Panicked(panic), .. }) => {
+                Left::Incomplete { reason: format!("the driver has ended by a fault of its own: {panic}") }
+            }
             Ok(_) => Left::Complete,
             Err(_) => Left::Incomplete { reason: "the driver has ended".to_owned() },
         }

@@ -7,7 +7,10 @@ use tokio::sync::watch;
 use super::Membership;
 use crate::id::TopicPartition;
 use crate::zk::format::subscriptions;
-use crate::zk::{Coordinator, CoordinatorError, NodeKind, NodeStat, Root, SessionId, SessionState, Watch};
+use crate::zk::{
+    Coordinator, CoordinatorError, Node, NodeKind, NodeStat, Root, SessionId, SessionState, Watch, is_owned_by,
+    optional,
+};
 
 /// Attempts at one node that somebody else changes at the same time.
 const ATTEMPTS: usize = 5;
@@ -111,7 +114,7 @@ impl Nodes {
                 Ok(()) | Err(CoordinatorError::NodeExists(_) | CoordinatorError::Unknown { .. }) => {}
                 Err(error) => return Err(error),
             }
-            let (whose, watch) = self.whose(&path).await?;
+            let (whose, watch) = self.whose_owner(&path).await?;
             match whose {
                 Whose::Nobodys => {}
                 Whose::Ours => return Ok(Claimed::Ours(watch)),
@@ -124,26 +127,50 @@ impl Nodes {
 
     /// Whether an owner node is still ours; if so, it is watched again.
     pub(super) async fn check(&self, of: &TopicPartition) -> Result<Option<Watch>, CoordinatorError> {
-        let (whose, watch) = self.whose(&self.owner(of)).await?;
+        let (whose, watch) = self.whose_owner(&self.owner(of)).await?;
         Ok(matches!(whose, Whose::Ours).then_some(watch))
     }
 
-    /// Deletes a node if it is ours.
-    pub(super) async fn remove(&self, path: &str) -> Result<(), CoordinatorError> {
+    /// Deletes our id node if it is there and ours.
+    pub(super) async fn remove_member(&self) -> Result<(), CoordinatorError> {
+        self.remove(&self.member(), |node| node.stat.ephemeral_owner == Some(self.session)).await
+    }
+
+    /// Deletes an owner node if it is there and ours.
+    pub(super) async fn remove_owner(&self, of: &TopicPartition) -> Result<(), CoordinatorError> {
+        self.remove(&self.owner(of), |node| self.is_owner(node)).await
+    }
+
+    async fn remove(&self, path: &str, is_ours: impl Fn(&Node) -> bool) -> Result<(), CoordinatorError> {
         for _ in 0..ATTEMPTS {
             self.present("delete", path)?;
-            match self.coordinator.exists(path).await? {
-                Some(stat) if stat.ephemeral_owner == Some(self.session) => {
-                    match self.coordinator.delete(path, Some(stat.version)).await {
-                        Ok(()) | Err(CoordinatorError::NoNode(_)) => return Ok(()),
-                        Err(CoordinatorError::BadVersion(_)) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
+            match optional(self.coordinator.get(path).await)? {
+                Some(node) if is_ours(&node) => match self.coordinator.delete(path, Some(node.stat.version)).await {
+                    Ok(()) | Err(CoordinatorError::NoNode(_)) => return Ok(()),
+                    Err(CoordinatorError::BadVersion(_)) => {}
+                    Err(error) => return Err(error),
+                },
                 _ => return Ok(()),
             }
         }
         Err(CoordinatorError::BadVersion(path.to_owned()))
+    }
+
+    /// Asks for anything: the answer tells that the session lived when it was asked.
+    pub(super) async fn confirm(&self) -> Result<(), CoordinatorError> {
+        let path = self.member();
+        self.present("check", &path)?;
+        let answer = self.coordinator.exists(&path).await;
+        // It may have gone to the next session. The service shows the end of one before it opens another.
+        self.present("check", &path)?;
+        match answer {
+            Err(error) if !error.is_semantic() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_owner(&self, node: &Node) -> bool {
+        is_owned_by(node, &self.membership.consumer_id, self.session)
     }
 
     async fn is_ours(&self, path: &str) -> Result<bool, CoordinatorError> {
@@ -163,6 +190,35 @@ impl Nodes {
             Some(stat) => Whose::Foreign(stat.ephemeral_owner),
         };
         Ok((whose, watch))
+    }
+
+    /// Whose an owner node is. In a session that several consumers share, it may name another one: that is the owner as
+    /// long as it is a member of the group; what it has left behind is ours to delete.
+    async fn whose_owner(&self, path: &str) -> Result<(Whose, Watch), CoordinatorError> {
+        self.present("watch", path)?;
+        // The read goes behind the watch: whatever changes after it is told.
+        let (watched, read) = tokio::join! {
+            biased;
+            self.coordinator.watch_exists(path),
+            self.coordinator.get(path),
+        };
+        let (_, watch) = watched?;
+        let Some(node) = optional(read)? else { return Ok((Whose::Nobodys, watch)) };
+        let whose = match node.stat.ephemeral_owner {
+            _ if self.is_owner(&node) => Whose::Ours,
+            Some(owner) if self.former.contains(&owner) => Whose::Formerly(node.stat),
+            Some(owner) if owner == self.session && !self.is_member(&node.data).await? => Whose::Formerly(node.stat),
+            owner => Whose::Foreign(owner),
+        };
+        Ok((whose, watch))
+    }
+
+    /// Whether a consumer of this name is a member of the group.
+    async fn is_member(&self, consumer_id: &[u8]) -> Result<bool, CoordinatorError> {
+        let path = self.root.members(&self.membership.group);
+        self.present("list", &path)?;
+        let members = optional(self.coordinator.children(&path).await)?.unwrap_or_default();
+        Ok(members.iter().any(|member| member.as_bytes() == consumer_id))
     }
 
     async fn create(&self, path: &str, data: &str) -> Result<(), CoordinatorError> {

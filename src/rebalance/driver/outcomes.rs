@@ -65,6 +65,7 @@ impl Task {
                     Err(error) => self.failed(error),
                 }
             }
+            Ok(Done::Confirmed { sent, result }) => self.confirmed(sent, result),
             // Nothing is broken off without the whole set; what panicked is not carried on with.
             Err(error) => {
                 if let Ok(panic) = error.try_into_panic() {

@@ -20,6 +20,7 @@ impl Task {
                     // What failed meanwhile need not wait any longer.
                     self.retry_at = self.retry_at.map(|_| Instant::now());
                     self.backoff.reset();
+                    self.confirmation.connected();
                 }
                 self.fence.connected(&*self.assignee);
             }
@@ -51,6 +52,8 @@ impl Task {
     async fn end_session(&mut self) {
         self.connected = false;
         let Some(session) = self.session.take() else { return };
+        self.lease.end();
+        self.confirmation.session_over();
         self.fence.session_over();
         let lost = self.lose_everything();
         if lost > 0 {

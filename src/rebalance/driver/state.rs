@@ -54,6 +54,9 @@ pub enum Phase {
     Left(Left),
     /// It could not join, and the driver has ended.
     Failed(JoinError),
+    /// A fault of this library has ended the driver; the text is what it panicked with. All partitions are lost, and the
+    /// member's nodes remain until the ZooKeeper session ends.
+    Panicked(Arc<str>),
 }
 
 /// A plan that changed something, in numbers of partitions.
@@ -139,6 +142,11 @@ pub enum JoinError {
     /// The strategy of the application panicked.
     #[error("the load balance strategy panicked: {0}; correct it, it must have a share for every member of any group")]
     Strategy(String),
+    /// A fault of this library has ended the driver.
+    #[error(
+        "the member of the consumer group has ended by a fault of its own, restart the process and report this: {0}"
+    )]
+    Panicked(Arc<str>),
     /// [`Driver::leave`](super::Driver::leave) came first.
     #[error("the consumer was shut down before it had joined its group")]
     Left,

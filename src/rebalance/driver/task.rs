@@ -9,7 +9,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use tracing::error;
 
+use super::confirm::Confirmation;
 use super::fence::Fence;
 use super::holdings::Holdings;
 use super::leaving::Leaving;
@@ -19,9 +21,10 @@ use super::state::{DriverState, JoinError, Phase, Rebalance};
 use super::view::View;
 use super::watches::Watches;
 use super::{DriverOptions, Membership};
+use crate::common::panics::{caught, caught_async};
 use crate::id::TopicPartition;
 use crate::rebalance::{Assignee, LoadBalanceStrategy};
-use crate::zk::{Backoff, Coordinator, CoordinatorError, Root, Session, SessionId, SessionState, Watch};
+use crate::zk::{Backoff, Coordinator, CoordinatorError, Lease, Root, Session, SessionId, SessionState, Watch};
 
 /// First and longest wait between two attempts after a failure.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
@@ -39,6 +42,7 @@ pub(super) enum Done {
     Checked(TopicPartition, Result<Option<Watch>, CoordinatorError>),
     Removed(TopicPartition, Result<(), CoordinatorError>),
     MemberRemoved(Result<(), CoordinatorError>),
+    Confirmed { sent: Instant, result: Result<(), CoordinatorError> },
 }
 
 pub(super) struct Task {
@@ -55,6 +59,8 @@ pub(super) struct Task {
     pub(super) connected: bool,
     pub(super) former: Vec<SessionId>,
     pub(super) fence: Fence,
+    pub(super) lease: Lease,
+    pub(super) confirmation: Confirmation,
     pub(super) member: Member,
     pub(super) holdings: Holdings,
     pub(super) rebalance: Rebalance,
@@ -92,12 +98,13 @@ impl Task {
             membership: Arc::new(membership),
             strategy,
             assignee,
-            options,
             states,
             session: None,
             connected: false,
             former: Vec::new(),
             fence: Fence::default(),
+            lease: options.lease.clone(),
+            confirmation: Confirmation::default(),
             member: Member::default(),
             holdings: Holdings::default(),
             rebalance: Rebalance::default(),
@@ -114,11 +121,32 @@ impl Task {
             has_joined: false,
             leaving: None,
             closed: false,
+            options,
         }
     }
 
+    /// [Runs](Self::run). A panic is a fault of ours, which must not end in silence: who waits for the member would wait
+    /// for ever.
+    pub(super) async fn supervised(self, leave: CancellationToken, stop: CancellationToken) {
+        let (states, membership) = (self.states.clone(), Arc::clone(&self.membership));
+        let Err(panic) = caught_async(self.run(leave, stop)).await else { return };
+        error!(
+            group = %membership.group, consumer = membership.consumer_id, panic,
+            "the member of the consumer group has ended by a fault of its own; restart the process and report this: until \
+             then nobody reads its partitions"
+        );
+        states.send_modify(|state| {
+            *state = DriverState {
+                phase: Phase::Panicked(panic.into()),
+                rebalance: state.rebalance,
+                broker_changes: state.broker_changes,
+                ..DriverState::default()
+            };
+        });
+    }
+
     /// Runs until the member has left or could not join, or the driver is dropped.
-    pub(super) async fn run(mut self, leave: CancellationToken, stop: CancellationToken) {
+    async fn run(mut self, leave: CancellationToken, stop: CancellationToken) {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -190,6 +218,7 @@ impl Task {
         if !self.connected {
             return;
         }
+        self.start_confirming();
         if !self.member.busy && self.retry_at.is_none() {
             self.advance_member();
         }
@@ -198,7 +227,7 @@ impl Task {
         for of in work.remove {
             let nodes = nodes.clone();
             self.operations.spawn(async move {
-                let result = nodes.remove(&nodes.owner(&of)).await;
+                let result = nodes.remove_owner(&of).await;
                 Done::Removed(of, result)
             });
         }
@@ -225,7 +254,7 @@ impl Task {
             // Owner nodes go first: when the id node goes, others look for what is free.
             if self.holdings.each.is_empty() && self.member.made_in.is_some() {
                 self.member.busy = true;
-                self.operations.spawn(async move { Done::MemberRemoved(nodes.remove(&nodes.member()).await) });
+                self.operations.spawn(async move { Done::MemberRemoved(nodes.remove_member().await) });
             }
             return;
         }
@@ -255,7 +284,7 @@ impl Task {
         }
     }
 
-    fn nodes(&self) -> Option<Nodes> {
+    pub(super) fn nodes(&self) -> Option<Nodes> {
         Some(Nodes {
             coordinator: self.coordinator.clone(),
             root: self.root.clone(),
@@ -315,6 +344,7 @@ impl Task {
         let reads = self.connected && !self.member.busy && self.leaving.is_none() && self.retry_at.is_none();
         let times = [
             self.fence.due,
+            self.confirmation.next().filter(|_| self.connected),
             self.join_by(),
             self.retry_at,
             again.filter(|_| reads),
@@ -328,6 +358,14 @@ impl Task {
 /// Whatever ends the task: nobody keeps the partitions any more.
 impl Drop for Task {
     fn drop(&mut self) {
-        self.lose_everything();
+        self.lease.end();
+        // A second panic on the way out of a first one would end the process.
+        if let Err(panic) = caught(|| self.lose_everything()) {
+            error!(
+                group = %self.membership.group, consumer = self.membership.consumer_id, panic,
+                "the reader of the consumer group's member panicked when it lost its partitions; restart the process and \
+                 report this"
+            );
+        }
     }
 }

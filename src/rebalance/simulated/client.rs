@@ -42,8 +42,8 @@ struct Shared {
     rng: Mutex<fastrand::Rng>,
     link: watch::Sender<Link>,
     states: watch::Sender<SessionState>,
-    /// Sessions during which the process stood still, or which the service ended for no reason.
-    stalled: Mutex<BTreeSet<SessionId>>,
+    /// Sessions that the service ended for no reason.
+    ended: Mutex<BTreeSet<SessionId>>,
     /// When the last thing that was sent to the client reaches it.
     returned: Mutex<Instant>,
 }
@@ -97,7 +97,7 @@ impl Client {
             rng: Mutex::new(fastrand::Rng::with_seed(seed)),
             link: watch::Sender::new(link),
             states: watch::Sender::new(SessionState::Connecting),
-            stalled: Mutex::default(),
+            ended: Mutex::default(),
             returned: Mutex::new(Instant::now()),
         });
         let (queue, requests) = mpsc::unbounded_channel();
@@ -122,7 +122,6 @@ impl Client {
 
     /// The process stands still for so long.
     pub(crate) fn freeze(&self, lasts: Duration) {
-        self.stall();
         self.shared.link.send_modify(|link| link.freezes += 1);
         let shared = self.shared.clone();
         tokio::spawn(async move {
@@ -141,8 +140,8 @@ impl Client {
 
     /// The service ends the session for no reason.
     pub(crate) fn expire(&self) {
-        self.stall();
         if let Some(session) = self.session_id() {
+            self.shared.ended.lock().unwrap().insert(session);
             self.shared.service.end(session);
         }
     }
@@ -155,13 +154,9 @@ impl Client {
         }
     }
 
-    fn stall(&self) {
-        self.shared.stalled.lock().unwrap().extend(self.session_id());
-    }
-
-    /// Whether a session was ended behind the back of the process: it stood still, or nobody asked it.
+    /// Whether the service has ended a session before its time, so that the process could not know.
     pub(crate) fn lost_unawares(&self, session: SessionId) -> bool {
-        self.shared.stalled.lock().unwrap().contains(&session) && !self.shared.service.is_open(session)
+        self.shared.ended.lock().unwrap().contains(&session)
     }
 
     /// Whether somebody who does not look whose it is has deleted the owner node of a partition in this session, so lately

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::client::Client;
 use crate::id::TopicPartition;
 use crate::rebalance::Assignee;
-use crate::zk::SessionId;
+use crate::zk::{Lease, SessionId, Term};
 
 /// Everybody who reads, and what was wrong with that.
 #[derive(Debug, Default)]
@@ -32,6 +32,8 @@ struct State {
 struct Reading {
     by: Arc<Who>,
     session: Option<SessionId>,
+    /// `None` for a Java member, which has no lease.
+    term: Option<Term>,
     releasing: bool,
 }
 
@@ -41,6 +43,7 @@ struct Who {
     client: Arc<Client>,
     is_java: bool,
     fenced: AtomicBool,
+    lease: Option<Lease>,
     dead: AtomicBool,
     log: Mutex<Vec<(Instant, &'static str, TopicPartition)>>,
 }
@@ -74,13 +77,24 @@ impl Drain for UpTo {
     }
 }
 
+impl Reading {
+    /// Whether a delivery may begin now.
+    fn is_awake(&self) -> bool {
+        !self.by.fenced.load(Ordering::Relaxed) && self.term.as_ref().is_none_or(Term::holds)
+    }
+}
+
 impl Readers {
-    /// What was wrong since the last time.
+    /// What is wrong now, and was since the last time.
     pub(crate) fn violations(&self) -> Vec<String> {
-        std::mem::take(&mut self.state.lock().unwrap().violations)
+        let mut state = self.state.lock().unwrap();
+        let all: Vec<_> = state.reading.keys().cloned().collect();
+        // What lasts is counted when it begins.
+        all.iter().for_each(|of| state.check(of, false));
+        std::mem::take(&mut state.violations)
     }
 
-    /// How often two members read the same because one of them had lost its session unawares.
+    /// How often two members read the same because the service had ended the session of one of them for no reason.
     pub(crate) fn excused(&self) -> usize {
         self.state.lock().unwrap().excused
     }
@@ -109,9 +123,9 @@ impl State {
         self.violations.push(format!("{}: {what} {of}", who.name));
     }
 
-    fn check(&mut self, of: &TopicPartition) {
+    fn check(&mut self, of: &TopicPartition, counts: bool) {
         let Some(readers) = self.reading.get(of) else { return };
-        let awake: Vec<_> = readers.values().filter(|reading| !reading.by.fenced.load(Ordering::Relaxed)).collect();
+        let awake: Vec<_> = readers.values().filter(|reading| reading.is_awake()).collect();
         if awake.len() < 2 {
             return;
         }
@@ -122,11 +136,11 @@ impl State {
         let entitled =
             |is_excused: &dyn Fn(&Reading) -> bool| awake.iter().filter(|reading| !is_excused(reading)).count();
         if awake.iter().any(|reading| reading.by.is_java) {
-            self.with_java += 1;
+            self.with_java += usize::from(counts);
         } else if entitled(&lost_unawares) <= 1 {
-            self.excused += 1;
+            self.excused += usize::from(counts);
         } else if entitled(&|reading| lost_unawares(reading) || robbed_unawares(reading)) <= 1 {
-            self.robbed += 1;
+            self.robbed += usize::from(counts);
         } else {
             let names: Vec<_> = awake.iter().map(|reading| &reading.by.name).collect();
             self.violations.push(format!("{of} is read by {names:?}"));
@@ -140,12 +154,13 @@ impl Reader {
         name: &str,
         client: &Arc<Client>,
         drain: Arc<dyn Drain>,
-        is_java: bool,
+        lease: Option<Lease>,
     ) -> Self {
         let who = Who {
             name: name.to_owned(),
             client: client.clone(),
-            is_java,
+            is_java: lease.is_none(),
+            lease,
             fenced: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             log: Mutex::default(),
@@ -170,6 +185,11 @@ impl Reader {
         self.who.fenced.load(Ordering::Relaxed)
     }
 
+    /// Whether deliveries and commits may begin, as far as the session goes.
+    pub(crate) fn may_begin(&self) -> bool {
+        self.who.lease.as_ref().is_none_or(Lease::holds)
+    }
+
     /// What happened to the partitions since the last time.
     pub(crate) fn log(&self) -> Vec<(Instant, &'static str, TopicPartition)> {
         std::mem::take(&mut self.who.log.lock().unwrap())
@@ -188,7 +208,7 @@ impl Reader {
         for of in partitions {
             self.who.log.lock().unwrap().push((Instant::now(), what, of.clone()));
             change(&mut state, of);
-            state.check(of);
+            state.check(of, true);
         }
     }
 }
@@ -196,7 +216,12 @@ impl Reader {
 impl Assignee for Reader {
     fn assigned(&self, partitions: &[TopicPartition]) {
         self.each("assigned", partitions, |state, of| {
-            let reading = Reading { by: self.who.clone(), session: self.who.client.session_id(), releasing: false };
+            let reading = Reading {
+                by: self.who.clone(),
+                session: self.who.client.session_id(),
+                term: self.who.lease.as_ref().map(Lease::term),
+                releasing: false,
+            };
             let readers = state.reading.entry(of.clone()).or_default();
             if readers.insert(self.who.name.clone(), reading).is_some() {
                 state.wrong(&self.who, "assigned twice", of);

@@ -25,7 +25,7 @@ impl Excuse {
         one.first.0 == self.member && committed.is_some_and(|&offset| one.place.offset >= offset)
     }
 
-    /// A frozen member went on with what it had begun, though others had taken over.
+    /// A frozen member went on with the message that it had begun, though others had taken over.
     pub fn is_late(&self, one: &Duplicate) -> bool {
         let had = self.committed.contains_key(&one.place.partition());
         had && one.again.0 == self.member && self.thawed.is_some_and(|thawed| one.again.1 >= thawed)

@@ -1,6 +1,6 @@
 //! A group at work on a topic under a steady load while a test does something to it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use metaq::rebalance::LoadBalanceStrategy;
@@ -214,6 +214,12 @@ impl Run {
             if let Some(age) = excuse.oldest(&outcome.duplicates) {
                 assert!(age <= COMMIT_PERIOD + COMMIT_SLACK, "{} had not committed for {age:.1?}", excuse.member);
             }
+            // What its listener had begun when it was frozen, and nothing more.
+            let mut late = BTreeMap::<_, usize>::new();
+            for one in outcome.duplicates.iter().filter(|one| excuse.is_late(one)) {
+                *late.entry(one.place.partition()).or_default() += 1;
+            }
+            assert!(late.values().all(|&count| count <= 1), "{} delivered late: {late:?}", excuse.member);
         }
     }
 

@@ -26,7 +26,7 @@ fn batch(numbers: impl IntoIterator<Item = i64>) -> Batch {
         payload: Bytes::new(),
         redeliveries: 0,
     };
-    Batch::new(numbers.into_iter().map(message).collect())
+    Batch::new(numbers.into_iter().map(message).collect(), None)
 }
 
 /// A consumer whose listener writes down the numbers of what it handles.

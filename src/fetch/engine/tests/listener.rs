@@ -50,6 +50,8 @@ pub(super) struct Listener {
     rejected: Mutex<Vec<(i32, i64, String)>>,
     /// Whether messages cannot be put away.
     pub(super) full: AtomicBool,
+    /// Whether it looks before each message but the first whether the batch is stopped, as a sink should.
+    pub(super) looks: AtomicBool,
     running: Mutex<HashMap<i32, usize>>,
     most: AtomicUsize,
     news: Notify,
@@ -71,6 +73,7 @@ impl Listener {
             handled: Mutex::default(),
             rejected: Mutex::default(),
             full: AtomicBool::new(false),
+            looks: AtomicBool::new(false),
             running: Mutex::default(),
             most: AtomicUsize::new(0),
             news: Notify::new(),
@@ -144,6 +147,9 @@ impl Listener {
             batch.handled(place + 1);
             lock(&self.handled).push((given.index, given.id));
             self.news.notify_waiters();
+            if self.looks.load(Ordering::SeqCst) && batch.is_stopped() {
+                return Verdict::Stopped;
+            }
         }
         Verdict::Done
     }

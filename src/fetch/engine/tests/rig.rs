@@ -62,9 +62,19 @@ pub(super) fn rig_with(
     plan: impl Fn(&ReceivedMessage) -> Act + Send + Sync + 'static,
     options: FetchOptions,
 ) -> Rig {
-    let (broker, listener) = (Arc::new(broker), Arc::new(Listener::new(plan)));
-    let (storage, events) = (Arc::new(Storage::new()), Arc::new(Events::default()));
+    let events = Arc::new(Events::default());
     let options = FetchOptions { observer: Some(events.clone()), ..options };
+    Rig { events, ..rig_observed(broker, plan, options) }
+}
+
+/// With the observer of the options.
+pub(super) fn rig_observed(
+    broker: Broker,
+    plan: impl Fn(&ReceivedMessage) -> Act + Send + Sync + 'static,
+    options: FetchOptions,
+) -> Rig {
+    let (broker, listener) = (Arc::new(broker), Arc::new(Listener::new(plan)));
+    let (storage, events) = (Arc::new(Storage::new()), Arc::default());
     let group = crate::id::GroupName::new("g").unwrap();
     let engine = FetchEngine::start(broker.clone(), listener.clone(), storage.clone(), group, options);
     Rig { broker, listener, storage, events, engine }

@@ -49,10 +49,13 @@ fn run(members: usize, partitions: u32, schedules: u64) {
         let seed = seed * 1000 + u64::from(partitions) * 20 + u64::try_from(members).unwrap();
         excused += simulate(schedule(seed, members, partitions));
     }
-    println!("{excused} times two members read the same, one of which had lost its session while it stood still");
+    println!(
+        "{excused} times two members read the same, since the service had ended the session of one of them before its time"
+    );
 }
 
-/// How often two members read the same because one of them stood still beyond its session.
+/// How often two members read the same because the service had ended the session of one of them before its
+/// time: nothing that befalls a process itself is an excuse, standing still included.
 async fn schedule(seed: u64, members: usize, partitions: u32) -> usize {
     let mut rng = fastrand::Rng::with_seed(!seed);
     let drain = Duration::from_millis([0, 100, 10_000][rng.usize(..3)]);

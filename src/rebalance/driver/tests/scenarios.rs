@@ -107,8 +107,8 @@ async fn an_id_that_another_consumer_keeps_is_an_error_that_names_it() {
     let node = "/meta/consumers/g/ids/g_a";
     // In another process, and in the same one.
     for client in [Client::connect(&world.service, SESSION, 2), first.clone()] {
-        let reader = world.reader("g_a again", &client, false);
         let options = DriverOptions::default();
+        let reader = world.reader("g_a again", &client, Some(options.lease.clone()));
         let (root, membership) = (world.root.clone(), world.membership("g_a"));
         let driver = Driver::start(client, root, membership, world.strategy.clone(), Arc::new(reader), options);
         let error = driver.joined().await.unwrap_err();
@@ -280,6 +280,39 @@ async fn an_owner_node_that_somebody_deletes_is_noticed_and_claimed_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_owner_node_that_somebody_writes_another_name_into_is_lost_and_made_anew() {
+    let mut world = world(2).await;
+    let name = world.join();
+    world.settles(SESSION).await;
+    world.members[&name].reader.log();
+    world.service.set(&owner(&world, "0-1"), b"g_nobody", None).unwrap();
+    sleep(Duration::from_millis(50)).await;
+    world.settles(SESSION).await;
+    let expected: Vec<_> = ["lost", "assigned"].map(|what| (what, "0-1".to_owned())).to_vec();
+    assert_eq!(log(&world.members[&name].reader), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_node_that_names_another_member_of_the_session_is_that_ones_until_it_goes() {
+    let mut world = world(4).await;
+    let client = Client::connect(&world.service, SESSION, 1);
+    world.join_as("g_a", client.clone());
+    world.join_as("g_b", client.clone());
+    world.settles(SESSION).await;
+    let path = owner(&world, "0-1");
+    assert_eq!(client.get(&path).await.unwrap().data, b"g_a");
+    world.members["g_a"].reader.log();
+    world.service.set(&path, b"g_b", None).unwrap();
+    sleep(SESSION * 10).await;
+    assert_eq!(log(&world.members["g_a"].reader), [("lost", "0-1".to_owned())]);
+    assert_eq!(client.get(&path).await.unwrap().data, b"g_b");
+    client.delete(&path, None).await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    world.settles(SESSION).await;
+    assert_eq!(log(&world.members["g_a"].reader), [("assigned", "0-1".to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_owner_node_of_somebody_else_is_waited_for() {
     let mut world = world(2).await;
     let stranger = Client::connect(&world.service, SESSION, 9);
@@ -444,8 +477,9 @@ async fn the_longest_times_are_as_good_as_never() {
         compare_period: Duration::MAX,
         unclaimed_after: Duration::MAX,
         remove_timeout: Duration::MAX,
+        ..DriverOptions::default()
     };
-    let reader = world.reader("g_a", &client, false);
+    let reader = world.reader("g_a", &client, Some(options.lease.clone()));
     let (root, membership) = (world.root.clone(), world.membership("g_a"));
     let driver = Driver::start(client, root, membership, Arc::new(RangeStrategy), Arc::new(reader), options);
     driver.joined().await.unwrap();

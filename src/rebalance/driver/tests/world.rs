@@ -11,7 +11,7 @@ use crate::rebalance::driver::{Driver, DriverOptions, Left, Membership};
 use crate::rebalance::simulated::{Client, JavaMember, Notice, Reader, Readers, Service, UpTo};
 use crate::rebalance::{LoadBalanceStrategy, TopicGroup, sorted_consumers, sorted_partitions};
 use crate::zk::format::TopicBroker;
-use crate::zk::{Coordinator, NodeKind, Root, TopicChild, TopicTree, connected};
+use crate::zk::{Coordinator, Lease, NodeKind, Root, TopicChild, TopicTree, connected};
 
 /// Time-out of sessions.
 pub(super) const SESSION: Duration = Duration::from_secs(6);
@@ -123,10 +123,11 @@ impl World {
         format!("g_{}{}", self.rng.lowercase(), self.names)
     }
 
-    pub(super) fn reader(&mut self, name: &str, client: &Arc<Client>, is_java: bool) -> Reader {
+    /// Without a lease, that of a Java member.
+    pub(super) fn reader(&mut self, name: &str, client: &Arc<Client>, lease: Option<Lease>) -> Reader {
         let drain = u64::try_from(self.drain.as_millis()).unwrap();
         let drain = UpTo(drain, Mutex::new(self.rng.fork()));
-        Reader::new(&self.readers, name, client, Arc::new(drain), is_java)
+        Reader::new(&self.readers, name, client, Arc::new(drain), lease)
     }
 
     pub(super) fn client(&mut self) -> Arc<Client> {
@@ -135,14 +136,15 @@ impl World {
 
     pub(super) fn join_as(&mut self, name: &str, client: Arc<Client>) {
         self.say(format_args!("{name} joins"));
-        let reader = self.reader(name, &client, false);
+        let options = DriverOptions::default();
+        let reader = self.reader(name, &client, Some(options.lease.clone()));
         let driver = Driver::start(
             client.clone(),
             self.root.clone(),
             self.membership(name),
             self.strategy.clone(),
             Arc::new(reader.clone()),
-            DriverOptions::default(),
+            options,
         );
         self.members.insert(name.to_owned(), Member { client, driver, reader });
     }
@@ -158,7 +160,7 @@ impl World {
         let name = self.name();
         self.say(format_args!("{name} (Java) joins"));
         let client = self.client();
-        let reader = self.reader(&name, &client, true);
+        let reader = self.reader(&name, &client, None);
         let member = JavaMember::start(
             client.clone(),
             self.root.clone(),
@@ -275,7 +277,8 @@ impl World {
         for (name, member) in &self.members {
             let state = member.driver.state().borrow().clone();
             let reads = member.reader.reads();
-            if !state.is_settled() || *state.owned != reads || member.reader.is_fenced() {
+            let is_held_up = member.reader.is_fenced() || !member.reader.may_begin();
+            if !state.is_settled() || *state.owned != reads || is_held_up {
                 return Err(format!("{name} reads {reads:?}, its driver is {state:?}"));
             }
         }
