@@ -32,3 +32,15 @@ fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("without a text")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_error_with_its_text() {
+        assert_eq!(caught_async(async { 7 }).await, Ok(7));
+        assert_eq!(caught_async::<()>(async { panic!("no {}", "bread") }).await, Err("no bread".to_owned()));
+        assert_eq!(caught::<()>(|| panic!("no bread")), Err("no bread".to_owned()));
+    }
+}

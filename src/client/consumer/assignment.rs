@@ -9,10 +9,9 @@ use futures_core::future::BoxFuture;
 use tracing::{debug, error};
 
 use super::dispatch::Dispatch;
-use super::panics::caught;
 use super::watcher::RebalanceListener;
 use crate::common::guard::lock;
-use crate::common::panics;
+use crate::common::panics::{caught, caught_async};
 use crate::fetch::{FetchEngine, Released};
 use crate::id::{TopicName, TopicPartition};
 use crate::rebalance::Assignee;
@@ -31,7 +30,7 @@ pub(super) struct Assignment {
 impl Assignment {
     fn call(&self, call: impl FnOnce(&dyn RebalanceListener)) {
         if let Some(listener) = &self.listener
-            && let Err(panic) = panics::caught(|| call(&**listener))
+            && let Err(panic) = caught(|| call(&**listener))
         {
             self.told_panic(&panic);
         }
@@ -94,8 +93,8 @@ impl Assignee for Assignment {
         Box::pin(async move {
             self.remove(partitions).await;
             if let Some(listener) = &self.listener {
-                let revoked = match panics::caught(|| listener.revoked(partitions)) {
-                    Ok(revoked) => tokio::time::timeout(self.patience, caught(revoked)).await,
+                let revoked = match caught(|| listener.revoked(partitions)) {
+                    Ok(revoked) => tokio::time::timeout(self.patience, caught_async(revoked)).await,
                     Err(panic) => Ok(Err(panic)),
                 };
                 match revoked {

@@ -10,12 +10,11 @@ use tracing::error;
 
 use super::filter::MessageFilter;
 use super::listener::{Action, BatchListener, MessageBatch, MessageListener};
-use super::panics::caught;
 use super::reject::RejectHandler;
 use super::seen::SeenMessages;
 use super::stream::{Fed, StreamFeed};
 use crate::common::guard::lock;
-use crate::common::panics;
+use crate::common::panics::{caught, caught_async};
 use crate::common::quiet::Quiet;
 use crate::fetch::{Batch, MessageIdCache, MessageSink, ReceivedMessage, RejectError, Verdict};
 use crate::id::{GroupName, Offset, TopicName, TopicPartition};
@@ -43,8 +42,8 @@ impl OneByOne {
     async fn handle(&self, message: ReceivedMessage, batch: &Batch) -> Result<Action, Verdict> {
         match self {
             Self::Listener(listener) => {
-                let action = match panics::caught(|| listener.on_message(message)) {
-                    Ok(handling) => caught(handling).await,
+                let action = match caught(|| listener.on_message(message)) {
+                    Ok(handling) => caught_async(handling).await,
                     Err(panic) => Err(panic),
                 };
                 Ok(action.unwrap_or_else(listener_panicked))
@@ -186,7 +185,7 @@ impl Dispatch {
     }
 
     fn accepts(&self, filter: &dyn MessageFilter, message: &ReceivedMessage) -> bool {
-        panics::caught(|| filter.accept(&self.group, message)).unwrap_or_else(|panic| {
+        caught(|| filter.accept(&self.group, message)).unwrap_or_else(|panic| {
             if let Some(messages) = lock(&self.filter_panics).count() {
                 error!(
                     group = %self.group, partition = %message.from, offset = %message.offset, messages, panic,
@@ -229,8 +228,8 @@ impl Dispatch {
         replayed_until: Offset,
     ) -> Verdict {
         if let Some(wanted) = MessageBatch::of(batch, |message| self.wants(subscription, message, replayed_until)) {
-            let action = match panics::caught(|| listener.on_batch(&wanted)) {
-                Ok(handling) => caught(handling).await,
+            let action = match caught(|| listener.on_batch(&wanted)) {
+                Ok(handling) => caught_async(handling).await,
                 Err(panic) => Err(panic),
             };
             let action = action.unwrap_or_else(listener_panicked);
@@ -271,8 +270,8 @@ impl MessageSink for Dispatch {
     fn reject<'a>(&'a self, message: &'a ReceivedMessage, reason: &'a str) -> BoxFuture<'a, Result<(), RejectError>> {
         Box::pin(async move {
             let panicked = |panic| format!("the handler for rejected messages panicked: {panic}");
-            let handling = panics::caught(|| self.reject.reject(message, reason)).map_err(panicked)?;
-            caught(handling).await.map_err(panicked)?
+            let handling = caught(|| self.reject.reject(message, reason)).map_err(panicked)?;
+            caught_async(handling).await.map_err(panicked)?
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`Consumer`] | what an application holds |
+//! | [`Consumer`], `Core` | what an application holds, and what stands behind it |
 //! | `Running`, `Assignment` | the driver and the engine at work |
 //! | `Dispatch` | from fetched batches to listeners |
 //! | `BrokerSource` | the engine's way to brokers |
@@ -13,13 +13,13 @@ mod assignment;
 mod config;
 #[expect(clippy::module_inception, reason = "the consumer itself, beside its parts")]
 mod consumer;
+mod core;
 mod dispatch;
 mod error;
 mod filter;
 mod identity;
 mod listener;
 mod observer;
-mod panics;
 mod reject;
 mod running;
 mod seen;

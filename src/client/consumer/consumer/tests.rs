@@ -1,29 +1,20 @@
 use super::*;
 use crate::client::Fault;
 use crate::client::config::ClientConfig;
+use crate::client::consumer::running::Running;
 use crate::client::consumer::testing::{assignment, topic_partition};
-use crate::client::session::Discovery;
+use crate::client::session::{Discovery, Session};
 
 #[tokio::test(start_paused = true)]
 async fn a_consumer_that_has_ended_by_a_fault_says_so_at_every_call() {
     let url = "meta://127.0.0.1:1".parse().unwrap();
     let session = Session::start(ClientConfig::server("127.0.0.1:1").unwrap(), Discovery::Server(url));
     let config = ConsumerConfig::new("g").unwrap();
-    let options = config.checked().unwrap();
     let of = topic_partition("t 0-0");
     let assignment = assignment(&session, config.group(), &of.topic);
     let engine = Arc::clone(&assignment.engine);
     let running = Arc::new(Running::by_hand(assignment));
-    let core = Arc::new_cyclic(|itself| Core {
-        session: Arc::clone(&session),
-        options,
-        id: "g_a".to_owned(),
-        config,
-        storage: None,
-        state: Mutex::new(State::Running(Arc::clone(&running))),
-        ended: OnceCell::new(),
-        itself: Weak::clone(itself),
-    });
+    let core = Core::at_work(Arc::clone(&session), config, Arc::clone(&running));
     let consumer = Consumer { core, _handle: SessionHandle::new(session) };
     let some = [of.clone()];
     running.read(&some);
