@@ -91,7 +91,8 @@ impl FetchEngine {
     }
 
     /// Begins to read partitions, each from where its group stands; `max_size` is what a get asks for, in bytes. With a
-    /// [lease](FetchOptions::lease), they are those of the session that it is for now. Returns before anything is known. A partition that is here already goes on untouched.
+    /// [lease](FetchOptions::lease), they are those of the session that it is for now. Returns before anything is known. A
+    /// partition that is here already goes on untouched.
     ///
     /// # Errors
     /// [`FetchError::Size`], [`FetchError::Stopped`].

@@ -41,11 +41,11 @@ pub enum FetchEvent {
         /// The new one.
         to: Offset,
     },
-    /// The stored offset was read, and reading begins elsewhere all the same: the user had sought before it was known.
+    /// The user has sought. If that was before the stored offset was known, this is told when it was read.
     Sought {
         /// Where.
         of: Arc<TopicPartition>,
-        /// The stored offset; zero if there is none.
+        /// The position until then, or the stored offset; zero if there is none, or if it was an end not known yet.
         from: Offset,
     },
     /// There was no record at the offset, and the broker named another one to begin at; what is read again is delivered again.

@@ -133,7 +133,6 @@ async fn what_is_stored_is_the_reference_s_text() {
     assert_eq!(stored, Some(format!("{}-46", sent[1].id)));
 }
 
-/// Waits until the consumer stands at this place of partition 0.
 /// Longer than any test waits.
 const STEP: Duration = Duration::from_secs(600);
 
@@ -151,6 +150,7 @@ async fn a_new_group_at_the_end_gets_the_next_message_without_a_pause() {
     assert_eq!(record.texts(), ["new"]);
 }
 
+/// Waits until the consumer stands at this place of partition 0.
 async fn wait_for_position(consumer: &metaq::client::Consumer, offset: Offset) {
     crate::common::eventually("the position", async || match consumer.position(&t(0)).await.unwrap() {
         Some(position) if position == offset => Ok(()),

@@ -153,8 +153,8 @@ impl ConsumerConfig {
     }
 
     /// How long the storage of offsets may take for a commit or to read an offset, before that counts as failed and is tried
-    /// again later; above 0, default 30 s. A storage that hangs holds up the release of partitions, [`commit`](super::Consumer::commit)
-    /// and the end twice as long at most.
+    /// again later; above 0, default 30 s. A storage that hangs holds up the release of partitions,
+    /// [`commit`](super::Consumer::commit) and the end twice as long at most.
     #[must_use]
     pub fn storage_timeout(mut self, timeout: Duration) -> Self {
         self.fetch.storage_timeout = timeout;

@@ -23,7 +23,7 @@ use crate::client::{ClientError, ClientEvent};
 use crate::common::guard::lock;
 use crate::fetch::{FetchEngine, FetchOptions, MessageIdCache, NoStorage, OffsetStorage, ZooKeeperOffsets};
 use crate::id::{TopicName, TopicPartition};
-use crate::rebalance::{Driver, DriverOptions, Membership};
+use crate::rebalance::{Driver, DriverOptions, JoinError, Membership};
 use crate::zk::Lease;
 
 /// What is shut down, in errors.
@@ -172,13 +172,19 @@ impl Core {
         let (reply, joined) = oneshot::channel();
         let core = Arc::clone(self);
         tokio::spawn(async move {
-            let result = running.joined().await.map_err(ClientError::from);
+            let result = running.joined().await;
+            // The application's own doing is told only to who waits.
+            let was_shut_down = matches!(result, Err(ConsumerError::Join(JoinError::Left)));
             if let Err(error) = &result {
                 let _also_failed = core.end().await;
                 let group = core.config.group().clone();
-                core.session.emit(ClientEvent::JoinFailed { group, error: error.to_string() });
+                if !was_shut_down {
+                    core.session.emit(ClientEvent::JoinFailed { group, error: error.to_string() });
+                }
             }
-            if let Err(Err(error)) = reply.send(result) {
+            if let Err(Err(error)) = reply.send(result.map_err(ClientError::from))
+                && !was_shut_down
+            {
                 error!(
                     group = %core.config.group(), consumer = core.id, %error,
                     "the group was not joined and the consumer is shut down; nobody waits for complete_subscribe any more"

@@ -96,6 +96,13 @@ impl Default for Progress {
     }
 }
 
+impl Progress {
+    /// Up to where messages are being read again, as far as that is known.
+    fn open(self) -> Offset {
+        if self.replayed_until == Offset::LATEST { Offset::ZERO } else { self.replayed_until }
+    }
+}
+
 impl Dispatch {
     pub(super) fn new(
         group: GroupName,
@@ -132,15 +139,15 @@ impl Dispatch {
     /// was being read again already, is delivered again.
     pub(super) fn after_seek(&self, of: &TopicPartition, position: Offset, before: Option<Progress>) {
         if let Some(progress) = lock(&self.progress).get_mut(of) {
-            let open = before.map_or(Offset::ZERO, |before| before.replayed_until);
-            progress.replayed_until = progress.reached.max(position).max(open);
+            let open = before.map_or(Offset::ZERO, Progress::open);
+            progress.replayed_until = progress.reached.max(position).max(open).max(progress.open());
         }
     }
 
-    /// The user had gone elsewhere before it was known where the group stands, which is at `position`.
+    /// The engine went elsewhere as the user wished. The group stood at `position`, whether that was known before or not.
     pub(super) fn told_position(&self, of: &TopicPartition, position: Offset) {
         if let Some(progress) = lock(&self.progress).get_mut(of) {
-            progress.replayed_until = progress.reached.max(position);
+            progress.replayed_until = progress.reached.max(position).max(progress.open());
         }
     }
 

@@ -38,11 +38,13 @@ impl Delivered {
 }
 
 /// Gives a batch to the listener; with `rejection`, its first message goes where rejected ones go instead.
-async fn deliver(sink: Arc<dyn MessageSink>, batch: Arc<Batch>, rejection: Option<String>) -> Delivered {
+pub(super) async fn deliver(sink: Arc<dyn MessageSink>, batch: Arc<Batch>, rejection: Option<String>) -> Delivered {
+    // The process may have stood still since the task was started.
+    if batch.is_stopped() {
+        return Delivered::Stopped;
+    }
     let reason = match rejection {
         Some(reason) => reason,
-        // The process may have stood still since the task was started.
-        None if batch.is_stopped() => return Delivered::Stopped,
         None => match sink.deliver(&batch).await {
             Verdict::Done => return Delivered::All,
             _ if batch.handled_count() == batch.messages().len() => return Delivered::All,

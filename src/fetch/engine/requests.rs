@@ -6,9 +6,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::info;
 
+use crate::fetch::event::FetchEvent;
 use crate::fetch::state::{PartitionState, Released};
 use crate::fetch::{FetchError, SeekTo};
-use crate::id::TopicPartition;
+use crate::id::{Offset, TopicPartition};
 use crate::zk::Term;
 
 use super::command::Command;
@@ -100,11 +101,21 @@ impl Scheduler {
             info!(group = %self.group, partition = %of, %to, "is to begin where the user wants");
             return Ok(());
         };
-        info!(group = %self.group, partition = %of, from = %request.position().offset, %to, "goes on where the user wants");
+        let from = request.position().offset;
+        info!(group = %self.group, partition = %of, %from, %to, "goes on where the user wants");
         request.seek(to.offset());
         slot.stop_delivery();
-        if let Stage::Delivering { stale, .. } = &mut slot.stage {
-            *stale = true;
+        let is_delivering = match &mut slot.stage {
+            Stage::Delivering { stale, .. } => {
+                *stale = true;
+                true
+            }
+            _ => false,
+        };
+        // Where the end is nobody knows before the broker has said it.
+        let from = if from == Offset::LATEST { Offset::ZERO } else { from };
+        self.tell(&FetchEvent::Sought { of: Arc::clone(&key), from });
+        if is_delivering {
             return Ok(());
         }
         self.rest(of);

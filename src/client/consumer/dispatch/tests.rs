@@ -90,6 +90,20 @@ async fn a_second_seek_before_the_first_is_through_forgets_nothing_of_it() {
 }
 
 #[tokio::test]
+async fn of_two_seeks_at_the_same_time_neither_makes_the_suppression_end() {
+    let (dispatch, handled) = cached();
+    dispatch.deliver(&batch(0..6)).await;
+    let (one, two) = (dispatch.before_seek(&partition()), dispatch.before_seek(&partition()));
+    dispatch.after_seek(&partition(), Offset::new(6 * LENGTH), one);
+    dispatch.after_seek(&partition(), Offset::new(2 * LENGTH), two);
+    taken(&handled);
+    dispatch.deliver(&batch(1..6)).await;
+    dispatch.deliver(&batch([6])).await;
+    dispatch.deliver(&batch(1..7)).await;
+    assert_eq!(taken(&handled), [1, 2, 3, 4, 5, 6]);
+}
+
+#[tokio::test]
 async fn a_seek_that_fails_changes_nothing() {
     let (dispatch, handled) = cached();
     dispatch.deliver(&batch(0..3)).await;

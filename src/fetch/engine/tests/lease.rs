@@ -1,14 +1,18 @@
 //! A process that may have stood still beyond its session.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, advance};
 
 use super::broker::Broker;
-use super::listener::Act;
+use super::listener::{Act, Listener};
 use super::rig::{Rig, options, rig_with};
-use crate::fetch::{FetchError, FetchOptions, ReceivedMessage, Released};
+use crate::fetch::engine::deliveries::{Delivered, deliver};
+use crate::fetch::testing::partition;
+use crate::fetch::{Batch, FetchError, FetchOptions, ReceivedMessage, Released};
+use crate::id::{MessageId, Offset};
 use crate::zk::Lease;
 
 const LENGTH: Duration = Duration::from_secs(20);
@@ -121,4 +125,27 @@ async fn a_partition_that_comes_back_while_it_leaves_is_of_the_session_in_which_
         rig.listener.gate.notify_waiters();
     });
     rig.listener.until(|listener| listener.handled(0).contains(&2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_message_is_put_away_when_the_process_stood_still_before_that_began() {
+    let lease = Lease::new();
+    lease.renew(Instant::now(), LENGTH);
+    let message = ReceivedMessage {
+        from: partition(0),
+        offset: Offset::ZERO,
+        next_offset: Offset::new(30),
+        id: MessageId::new(1),
+        attribute: None,
+        payload: bytes::Bytes::new(),
+        redeliveries: 0,
+    };
+    let batch = Arc::new(Batch::new(vec![message], Some(lease.term())));
+    let listener = Arc::new(Listener::new(|_| Act::Handle));
+    let put_away = || deliver(listener.clone(), Arc::clone(&batch), Some("bad".to_owned()));
+    advance(LENGTH).await;
+    assert!(matches!(put_away().await, Delivered::Stopped));
+    assert_eq!(listener.rejected(), []);
+    lease.renew(Instant::now(), LENGTH);
+    assert!(matches!(put_away().await, Delivered::Rejected { place: 0, .. }));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::fetch::{FetchError, SeekTo};
+use crate::fetch::{FetchError, FetchEvent, FetchOptions, SeekTo};
 use crate::id::Offset;
 
 use super::broker::{Answer, Broker};
@@ -77,6 +77,25 @@ async fn a_seek_before_the_stored_offset_is_known_is_not_forgotten() {
     rig.engine.seek(&of(0), SeekTo::Offset(Offset::new(30))).await.unwrap();
     rig.until(|rig| rig.listener.handled(0) == [2]).await;
     assert_eq!(rig.storage.loads.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_seek_tells_where_the_group_stood() {
+    let rig = rig_with(Broker::new(true), |_| Act::Handle, FetchOptions { start: SeekTo::Latest, ..options() });
+    rig.broker.always(0, Some(Answer::Nothing));
+    rig.broker.put(0, 1, 10);
+    rig.add([0], 1024).await;
+    rig.pass(10).await;
+    let told = |from: i64| {
+        let from = Offset::new(from);
+        rig.events.count(|event| matches!(event, FetchEvent::Sought { from: told, .. } if *told == from))
+    };
+    rig.engine.seek(&of(0), SeekTo::Earliest).await.unwrap();
+    assert_eq!(told(0), 1, "the end was not known");
+    rig.broker.always(0, None);
+    rig.until(|rig| rig.listener.handled(0) == [1]).await;
+    rig.engine.seek(&of(0), SeekTo::Earliest).await.unwrap();
+    assert_eq!((told(0), told(30)), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]

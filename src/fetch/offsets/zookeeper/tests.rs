@@ -324,9 +324,12 @@ async fn a_commit_that_hangs_writes_over_nothing_that_was_stored_since() {
         store(&storage, 200).await.unwrap();
         gate.wait().await;
         // Its task has ended when nothing but the test and this storage hold what it shares.
-        while Arc::strong_count(&storage.shared) > 1 {
-            tokio::task::yield_now().await;
-        }
+        let ends = async {
+            while Arc::strong_count(&storage.shared) > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), ends).await.expect("the hanging write ends");
         assert_eq!(tree.data(&path(0)).as_deref(), Some("7-200"), "{back}");
     }
 }
