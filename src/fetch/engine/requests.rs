@@ -55,7 +55,11 @@ impl Scheduler {
     /// Takes a partition in; one that is here already stays as it is, one that leaves comes back when it has left.
     pub(super) fn add(&mut self, of: &TopicPartition, size: i32, term: Option<Term>, now: Instant) {
         if let Some(slot) = self.slots.get_mut(of) {
-            slot.again = slot.leaving.then_some((size, term));
+            if slot.leaving {
+                slot.again = Some((size, term));
+            } else {
+                slot.term = term;
+            }
             return;
         }
         self.incarnations += 1;
