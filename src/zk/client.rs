@@ -305,6 +305,10 @@ impl Coordinator for ZooKeeper {
         }))
     }
 
+    fn sync<'a>(&'a self, path: &'a str) -> Call<'a, ()> {
+        Box::pin(self.call("sync", path, move |live| async move { live.client.sync(path).await }))
+    }
+
     fn watch_data<'a>(&'a self, path: &'a str) -> Call<'a, (Node, Watch)> {
         Box::pin(self.call("watch", path, move |live| async move {
             let (data, stat, watcher) = live.client.get_and_watch_data(path).await?;

@@ -43,6 +43,10 @@ pub trait Coordinator: fmt::Debug + Send + Sync {
     /// The state of a node, `None` if there is none.
     fn exists<'a>(&'a self, path: &'a str) -> Call<'a, Option<NodeStat>>;
 
+    /// Lets the server of this connection catch up with the leader. Reads are answered by that server alone, for a while
+    /// even when it has lost the leader and the session is over; this is not. `path` names no more than what is asked.
+    fn sync<'a>(&'a self, path: &'a str) -> Call<'a, ()>;
+
     /// Reads a node and watches its data and its existence.
     fn watch_data<'a>(&'a self, path: &'a str) -> Call<'a, (Node, Watch)>;
 

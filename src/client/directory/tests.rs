@@ -75,6 +75,10 @@ impl Coordinator for Nodes {
         missing(path)
     }
 
+    fn sync<'a>(&'a self, path: &'a str) -> Call<'a, ()> {
+        missing(path)
+    }
+
     fn watch_data<'a>(&'a self, path: &'a str) -> Call<'a, (Node, Watch)> {
         missing(path)
     }

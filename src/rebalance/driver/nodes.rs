@@ -156,13 +156,14 @@ impl Nodes {
         Err(CoordinatorError::BadVersion(path.to_owned()))
     }
 
-    /// Asks for anything: the answer tells that the session lived when it was asked.
+    /// Asks the leader: the answer tells that the session lived when it was asked. A read would not tell that, since a
+    /// server that has lost the leader goes on answering reads, when the session is long over and its nodes are others'.
     pub(super) async fn confirm(&self) -> Result<(), CoordinatorError> {
         let path = self.member();
-        self.present("check", &path)?;
-        let answer = self.coordinator.exists(&path).await;
+        self.present("sync", &path)?;
+        let answer = self.coordinator.sync(&path).await;
         // It may have gone to the next session. The service shows the end of one before it opens another.
-        self.present("check", &path)?;
+        self.present("sync", &path)?;
         match answer {
             Err(error) if !error.is_semantic() => Err(error),
             _ => Ok(()),

@@ -55,6 +55,8 @@ struct Link {
     notice: Notice,
     /// Freezes that are in force.
     freezes: u32,
+    /// Times in force in which the server has lost the leader.
+    strandings: u32,
     dead: bool,
     closed: bool,
     /// Counts the cuts.
@@ -64,6 +66,8 @@ struct Link {
 struct Request {
     session: SessionId,
     sent: Instant,
+    /// The server needs nobody for it.
+    is_read: bool,
     /// Carries it out, or tells that it came to nothing.
     run: Box<dyn FnOnce(Result<Reply, Lost>) + Send>,
 }
@@ -85,12 +89,18 @@ impl Link {
     fn is_alive(&self) -> bool {
         self.cuts == 0 && self.freezes == 0 && !self.dead
     }
+
+    /// Whether the service's news come through.
+    fn hears(&self) -> bool {
+        self.is_alive() && self.strandings == 0
+    }
 }
 
 impl Client {
     /// Connects, with a time-out of sessions.
     pub(crate) fn connect(service: &Arc<Service>, timeout: Duration, seed: u64) -> Arc<Self> {
-        let link = Link { cuts: 0, notice: Notice::AtOnce, freezes: 0, dead: false, closed: false, epoch: 0 };
+        let link =
+            Link { cuts: 0, notice: Notice::AtOnce, freezes: 0, strandings: 0, dead: false, closed: false, epoch: 0 };
         let shared = Arc::new(Shared {
             service: service.clone(),
             timeout,
@@ -127,6 +137,20 @@ impl Client {
         tokio::spawn(async move {
             sleep(lasts).await;
             shared.link.send_modify(|link| link.freezes -= 1);
+        });
+    }
+
+    /// The server that the client is connected to has lost the leader for so long. It goes on answering reads; whatever
+    /// needs the leader stays on its way, with all that comes behind it, and the service hears nothing of the session.
+    pub(crate) fn strand(&self, lasts: Duration) {
+        let Some(session) = self.session_id() else { return };
+        self.shared.link.send_modify(|link| link.strandings += 1);
+        self.shared.service.silent(session, self.shared.timeout);
+        let shared = self.shared.clone();
+        tokio::spawn(async move {
+            sleep(lasts).await;
+            shared.service.heard(session);
+            shared.link.send_modify(|link| link.strandings -= 1);
         });
     }
 
@@ -191,7 +215,8 @@ impl Client {
                 // The caller may have gone; what was asked is done all the same.
                 let _ = answer.send(result);
             };
-            let request = Request { session, sent: Instant::now(), run: Box::new(run) };
+            let is_read = matches!(operation, "read" | "list" | "check" | "watch");
+            let request = Request { session, sent: Instant::now(), is_read, run: Box::new(run) };
             if self.queue.send(request).is_err() {
                 return Err(unknown("the process is gone"));
             }
@@ -218,8 +243,8 @@ impl Client {
                 sleep_until(at).await;
             }
             let mut link = shared.link.subscribe();
-            while !link.borrow().is_alive() {
-                let _ = link.wait_for(Link::is_alive).await;
+            while !link.borrow().hears() {
+                let _ = link.wait_for(Link::hears).await;
                 sleep(shared.way()).await;
             }
             if fired.is_ok() { WatchEvent::Changed } else { WatchEvent::SessionOver }
@@ -271,14 +296,18 @@ async fn carry(shared: Arc<Shared>, mut requests: mpsc::UnboundedReceiver<Reques
     let mut link = shared.link.subscribe();
     let mut arrived = Instant::now();
     while let Some(request) = requests.recv().await {
-        let Ok(epoch) = link.wait_for(Link::is_alive).await.map(|link| link.epoch) else { return };
+        let is_read = request.is_read;
+        let is_served = |link: &Link| link.hears() || is_read && link.is_alive();
+        let Ok((epoch, is_stranded)) = link.wait_for(is_served).await.map(|link| (link.epoch, !link.hears())) else {
+            return;
+        };
         arrived = arrived.max(request.sent + shared.way());
         sleep_until(arrived).await;
         // A connection that breaks now may have carried the request or not.
         let is_lost = link.borrow().epoch != epoch && shared.coin();
         if is_lost {
             (request.run)(Err(Lost::Connection));
-        } else if !shared.service.is_open(request.session) {
+        } else if !is_stranded && !shared.service.is_open(request.session) {
             (request.run)(Err(Lost::Session));
         } else {
             (request.run)(Ok(Reply { at: shared.returns(), epoch }));
@@ -313,6 +342,7 @@ async fn serve(shared: &Arc<Shared>, session: Session, mut over: watch::Receiver
         tokio::select! {
             biased;
             () = async { _ = over.wait_for(|over| *over).await } => {
+                _ = link.wait_for(|link| link.strandings == 0).await;
                 sleep(shared.way()).await;
                 return false;
             }
@@ -376,6 +406,10 @@ impl Coordinator for Client {
 
     fn exists<'a>(&'a self, path: &'a str) -> Call<'a, Option<NodeStat>> {
         self.call("check", path, |service, _, path| Ok(service.exists(path)))
+    }
+
+    fn sync<'a>(&'a self, path: &'a str) -> Call<'a, ()> {
+        self.call("sync", path, |_, _, _| Ok(()))
     }
 
     fn watch_data<'a>(&'a self, path: &'a str) -> Call<'a, (Node, Watch)> {

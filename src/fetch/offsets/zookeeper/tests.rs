@@ -129,6 +129,10 @@ impl Coordinator for Tree {
         unreachable!()
     }
 
+    fn sync<'a>(&'a self, _: &'a str) -> Call<'a, ()> {
+        unreachable!()
+    }
+
     fn watch_data<'a>(&'a self, _: &'a str) -> Call<'a, (Node, Watch)> {
         unreachable!()
     }

@@ -83,3 +83,19 @@ async fn a_connection_that_is_lost_unnoticed_ends_the_lease_before_the_session()
     world.calms_down().await;
     assert!(world.members[&name].reader.may_begin());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_lost_its_leader_does_not_keep_a_member_at_work_beyond_its_session() {
+    let (mut world, name) = settled(1).await;
+    let (before, start) = (world.members[&name].client.session_id(), Instant::now());
+    world.strand(&name, SESSION * 3);
+    while start.elapsed() < SESSION * 3 {
+        sleep(A_MOMENT).await;
+        let member = &world.members[&name];
+        assert_eq!(member.client.session_id(), before, "it has not heard of it");
+        assert!(!member.reader.may_begin() || start.elapsed() < SESSION, "after {:?}", start.elapsed());
+    }
+    world.calms_down().await;
+    assert_ne!(world.members[&name].client.session_id(), before);
+    assert!(world.members[&name].reader.may_begin());
+}

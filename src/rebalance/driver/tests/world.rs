@@ -240,6 +240,12 @@ impl World {
         self.disturbed_for(lasts);
     }
 
+    pub(super) fn strand(&mut self, name: &str, lasts: Duration) {
+        self.say(format_args!("the server of {name} is without its leader for {lasts:?}"));
+        self.members[name].client.strand(lasts);
+        self.disturbed_for(lasts);
+    }
+
     pub(super) fn disturbed_for(&mut self, lasts: Duration) {
         self.disturbed_until = self.disturbed_until.max(Instant::now() + lasts);
     }
