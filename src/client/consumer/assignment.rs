@@ -113,6 +113,9 @@ impl Assignee for Assignment {
         if let Err(error) = self.engine.lose(partitions) {
             debug!(%error, "partitions lost after the end of the engine");
         }
+        for of in partitions {
+            self.dispatch.given_up(of);
+        }
         self.call(|listener| listener.lost(partitions));
     }
 
